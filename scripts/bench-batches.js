@@ -1,13 +1,13 @@
 /**
- * What a running batch does to interactive requests of the same gateway, and how much of the idle capacity it takes:
- * windows of interactive load with and without a batch, in alternation (ABBA), each pair with the same arrivals. A
- * first pair, of which nothing is kept, warms up what only load runs.
+ * Measures a running batch's effect on interactive requests of the same gateway, and its share of the idle capacity:
+ * windows of interactive load with and without a batch alternate (ABBA), each pair with the same arrivals. A first,
+ * unrecorded pair warms up the code that only load runs.
  *
  *   node scripts/bench-batches.js [--url http://127.0.0.1:8000] [--model mill-base] [--load 0.3] [--pairs 4] [--seconds 30] [--tokens 48] [--json FILE]
  *
- * Load is the share of time in which the model has an interactive request without a batch: arrivals are Poisson, at a
- * rate that two windows beforehand find. Idle capacity is the batch's tokens a second without any other request, times
- * the share of time without an interactive request (measured without a batch).
+ * Load is the share of time in which the model has an interactive request, without a batch: arrivals are Poisson, at a
+ * rate that two earlier windows determine. Idle capacity is the batch's tokens per second without any other request,
+ * times the share of time without an interactive request (measured without a batch).
  */
 import { writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -29,7 +29,7 @@ const [load, numPairs, windowMs] = [Number(args.load), Number(args.pairs), Numbe
 const numTokens = Number(args.tokens);
 const LINES = 4000;
 
-/** Mulberry32: arrivals of a pair are the same. */
+/** Mulberry32: a pair's windows get the same arrivals. */
 function drawer(seed) {
   let state = seed >>> 0;
   return () => {
@@ -71,8 +71,8 @@ const MOODS = [
 const pick = (draw, from) => from[Math.floor(draw() * from.length)];
 
 /**
- * Sampled, so that drafts from earlier answers rarely come true: they make steps of repeated texts unlike those of
- * others.
+ * Sampled, so that drafts from earlier answers are rarely right: such drafts make steps of repeated texts unlike other
+ * steps.
  */
 function bodyOf(draw, more) {
   const [a, b, c] = [pick(draw, MOODS), pick(draw, KINDS), pick(draw, KINDS)];
@@ -95,7 +95,7 @@ async function call(path, body, method = "POST") {
   return await answer.json();
 }
 
-/** One streamed request: when it began, had its first token, and ended. */
+/** One streamed request, with its start, first token and end. */
 async function ask(draw) {
   const startMs = performance.now();
   const body = JSON.stringify(bodyOf(draw, { stream: true }));
@@ -123,7 +123,7 @@ async function interactive(ratePerMs, seed) {
   return await Promise.all(asked);
 }
 
-/** Share of the window in which at least one request was under way. */
+/** Share of the window with at least one request in progress. */
 function busyShare(requests) {
   const sorted = [...requests].sort((a, b) => a.startMs - b.startMs);
   let [busy, until] = [0, Number.NEGATIVE_INFINITY];
@@ -159,7 +159,7 @@ async function endBatch(id) {
   while ((await call(`/v1/batches/${id}`, undefined, "GET")).status !== "cancelled") await wait(50);
 }
 
-/** Tokens a second of a batch while `beside` goes on. */
+/** A batch's tokens per second while `beside` runs. */
 async function besideBatch(beside) {
   const id = await startBatch();
   const before = await doneTokens(id);
@@ -192,15 +192,14 @@ const requestMs = quantile(
 );
 let rate = load / requestMs;
 for (let i = 0; i < 2; i++) {
-  // Requests that arrive apart take another time than those that follow each other: the rate follows the time that they
-  // took.
+  // Isolated requests take a different time from consecutive ones: the rate follows the measured time.
   const requests = await interactive(rate, 99);
   const meanMs = requests.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0) / requests.length;
   rate = -Math.log(1 - load) / meanMs;
 }
 await besideBatch(() => interactive(rate, 99));
-// An engine of ours leaves time free until so long after the last interactive request: idle capacity is what the batch
-// gets without any.
+// Our engine leaves time free for a while after the last interactive request: idle capacity is the batch's speed
+// without any.
 await wait(6000);
 const { tokensPerS: batchAlone } = await besideBatch(() => wait(windowMs));
 const [without, beside, tokensBeside, shares] = [[], [], [], []];

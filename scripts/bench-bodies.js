@@ -1,7 +1,7 @@
 /**
- * `node scripts/bench-bodies.js [--rounds 3]`: hostile bodies of up to 8 MiB against an engine and a gateway before it.
- * Prints for each the CPU time of either's main thread, which everybody else waits for, and fails beyond 50 ms. Linux
- * only: the time is the kernel's count of that thread.
+ * `node scripts/bench-bodies.js [--rounds 3]`: sends hostile bodies of up to 8 MiB to an engine and to a gateway before
+ * it. Prints the CPU time of each one's main thread, for which all other requests wait, and fails beyond 50 ms. Linux
+ * only: the kernel counts that thread's time.
  */
 import { readFileSync } from "node:fs";
 import { startServer } from "./engine-process.js";
@@ -42,7 +42,7 @@ const randomWords = (length) => {
 
 /** [name, path, body] */
 const BODIES = [
-  // Those by which the defect was found.
+  // The bodies that revealed the defect.
   [
     "4,900 false properties of 1,000 characters",
     CHAT,
@@ -208,7 +208,7 @@ const BODIES = [
   ["ids to detokenize", "/detokenize", () => `{"tokens":[${many("12")}]}`],
 ];
 
-/** The process's first thread, in milliseconds. */
+/** CPU time of the process's first thread, in milliseconds. */
 function cpuMs({ pid }) {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
@@ -232,7 +232,7 @@ try {
   );
   for (const [name, path, bodyOf] of BODIES) {
     const body = Buffer.from(bodyOf());
-    // What is computed once, such as code and the threads' start, is no part of it.
+    // Leaves out one-time costs, such as compiling code and starting threads.
     if (name === BODIES[0][0])
       for (const server of [engine, gateway]) for (let i = 0; i < 5; i++) await measure(server, path, body);
     if (body.length > MAX_BYTES) throw new Error(`expected a body of at most 8 MiB, got ${name}: ${body.length}`);

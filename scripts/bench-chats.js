@@ -1,12 +1,12 @@
 /**
- * One client's chats against several OpenAI-compatible servers that run, in alternation request by request: how much
- * sooner the others answer than the first, as a whole and from the first text to the last. Greedy, streamed; says how
- * many answers differ.
+ * Sends one client's chats to several running OpenAI-compatible servers, alternating request by request: measures how
+ * much sooner the others answer than the first, in total and from the first text to the last. Greedy, streamed; reports
+ * how many answers differ.
  *
  *   node scripts/bench-chats.js --chats FILE --url plain=http://127.0.0.1:8000 --url drafts=http://127.0.0.1:8001
  *     [--family extract,code] [--count 16] [--rounds 5] [--max-tokens 256] [--json FILE]
  *
- * FILE: JSON lines of {"family", "messages"}; a last message of the assistant is left out.
+ * FILE: JSON lines of {"family", "messages"}; an assistant's message at the end is left out.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -43,9 +43,7 @@ function readChats() {
   return wanted.map((family) => ({ family, prompts: (families.get(family) ?? []).slice(0, Number(args.count)) }));
 }
 
-/**
- * One streamed chat: milliseconds as a whole and from the first text on, the tokens that `usage` tells, and the text.
- */
+/** One streamed chat: milliseconds in total and from the first text on, the tokens of `usage`, and the text. */
 async function ask(url, messages) {
   const startMs = performance.now();
   const body = {

@@ -1,14 +1,14 @@
 /**
- * `node scripts/bench-grammar-attack.js [--requests 10]`: how long a key waits for structured answers, each to a schema
- * of its own, while others ask for grammars that take long to compile, another with every request. Fails where an
- * answer takes a second or more.
+ * `node scripts/bench-grammar-attack.js [--requests 10]`: measures how long a key waits for structured answers, each
+ * with its own schema, while other keys send a new slow-compiling grammar with every request. Fails if an answer takes
+ * a second or more.
  */
 import { startServer } from "./engine-process.js";
 
 const MOST_MS = 1000;
 const numRequests = Number(process.argv[process.argv.indexOf("--requests") + 1]) || 10;
 
-/** Each differs from all before it. */
+/** Each grammar differs from all earlier ones. */
 const ATTACKS = {
   "repetitions beyond the bound": (n) => `root ::= ((("a${n}"{1,1000}){1,1000}){1,1000})`,
   "seconds to compile": (n) => `root ::= ${"[a-z]{0,40} ".repeat(100)} "${n}"`,
@@ -75,7 +75,7 @@ async function run(url, attackName, attackersName) {
 
 console.log(`${"grammars that attackers send".padEnd(30)} ${"attackers".padEnd(26)} median ms  most ms`);
 for (const attackName of Object.keys(ATTACKS)) {
-  // Each begins with budgets that nobody has used.
+  // Each attack starts with unused budgets.
   const { url, child } = await startServer("engine", "--api-key", "x,y,z", "--log-level", "error");
   try {
     await ask(url, "z", { choice: ["a"] });

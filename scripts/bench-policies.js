@@ -1,12 +1,11 @@
 /**
- * What the gateway's policies cost: the time to the first token of streams and small requests per second, without
- * policies, with the exact cache (which misses), and with ledger, limits, budget and cache together, beside the server
- * itself, in turns; then the time of a cache's hit. All in front of a mock server, with the build of dist/. The machine
- * should be idle; the CPU time of a request survives a loaded one, within some percent.
+ * Measures the cost of the gateway's policies: the time to the first token of streams and small requests per second,
+ * without policies, with the exact cache (which misses), and with ledger, limits, budget and cache together,
+ * alternating with the server itself; then the time of a cache hit. A mock server answers, and dist/ must be built. The
+ * machine should be idle; CPU time per request stays valid on a busy one, within some percent.
  *
- * With --parts the ledger and the limits are measured alone, too. With --against, the folder of another checkout that
- * has been built, every gateway is also started from there, and takes its turns beside this one's. With --profile, the
- * folder for them, each gateway writes a profile of its CPU time.
+ * --parts also measures the ledger and the limits alone. --against takes the folder of another built checkout, whose
+ * gateways alternate with this one's. --profile takes a folder, to which each gateway writes a profile of its CPU time.
  *
  *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL] [--parts] [--against FOLDER] [--profile FOLDER]
  */
@@ -91,7 +90,7 @@ async function startGateway(name, more = {}, ofModel = {}, root = ".") {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
-/** @returns milliseconds to the end of the answer, and what the cache says of it */
+/** @returns milliseconds to the end of the answer, and its cache header */
 function ask(url, body) {
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {
@@ -112,12 +111,12 @@ const cpuSecondsOf = (pid) => (pid === undefined ? undefined : snapshotOf(pid)?.
 const shown = (ms) => `${ms.toFixed(3)} ms`.padStart(10);
 
 let numAsked = 0;
-/** A request that no cache holds. */
+/** A request that is in no cache. */
 const newRequest = () =>
   JSON.stringify({ model: MOCK_FACTS.model, prompt: `Say word ${numAsked++}.`, max_tokens: 1, stream: false });
 
 const sampled = { sampled: true };
-/** A budget and limits that are never reached: every request reserves and settles. */
+/** Limits and a budget that are never reached: every request reserves and settles. */
 const limited = {
   price: { input: 1, output: 2 },
   limits: { budget: { day: 1_000_000 }, "requests-per-minute": 100_000_000, "concurrent-requests": 10_000 },
@@ -186,7 +185,7 @@ try {
   for (const [i, { name }] of gateways.entries()) {
     const rate = quantile(rates[i], 0.5);
     const cpu = quantile(cpuTimes[i], 0.5);
-    // With --against, each second gateway is of the other checkout.
+    // With --against, every second gateway is the other checkout's.
     const none = args.against === undefined ? 0 : i % 2;
     const share = (rate / quantile(rates[none], 0.5)).toFixed(2);
     console.log(

@@ -1,6 +1,7 @@
 /**
- * Streaming throughput of an OpenAI-compatible server: N clients at once, each one streamed completion a round; several
- * rounds, medians. With two URLs the rounds alternate (ABAB), so that a machine whose speed drifts treats both alike.
+ * Streaming throughput of an OpenAI-compatible server: N concurrent clients, each with one streamed completion per
+ * round; medians of several rounds. With two URLs the rounds alternate (ABAB), so that drift of the machine's speed
+ * affects both alike.
  *
  *   node scripts/bench-stream.js --url millrace=http://127.0.0.1:8000 [--url other=http://127.0.0.1:8080]
  *     [--clients 32] [--max-tokens 128] [--rounds 7] [--json FILE]
@@ -29,7 +30,7 @@ const numClients = Number(args.clients);
 const maxTokens = Number(args["max-tokens"]);
 const agent = new Agent({ keepAlive: true, maxSockets: numClients });
 
-/** One streamed completion: when its first and last chunk came, and how many tokens `usage` says it had. */
+/** One streamed completion: the times of its first and last chunk, and the tokens of `usage`. */
 function stream(url, seed) {
   const body = JSON.stringify({
     prompt: args.prompt,

@@ -1,7 +1,7 @@
 /**
- * Plants bottlenecks in servers of this machine by their flags and their load, and prints what `millrace tune` names,
- * as a Markdown table. Exits with 1 where fewer than nine in ten of the measured cases are named rightly. Servers take
- * a core less than the machine has.
+ * Plants bottlenecks in servers on this machine by their flags and their load, and prints the findings of `millrace
+ * tune` as a Markdown table. Exits with 1 if fewer than nine in ten of the measured cases are named rightly. Servers
+ * use one core fewer than the machine has.
  *
  *   node scripts/bench-tune-cases.js [--model FILE] [--only NAME,NAME] [--json FILE]
  *
@@ -42,7 +42,7 @@ const mixed = promptsFile(
   numbered(48, (index) => ({ input_length: index % 4 === 0 ? 900 : 16, output_length: index % 4 === 0 ? 4 : 96 })),
 );
 
-/** Bottleneck, what plants it, flags of the server, and flags of the tuner. */
+/** Bottleneck, planted fault, server flags, and tuner flags. */
 const CASES = [
   [
     "kv memory",
@@ -82,7 +82,7 @@ const CASES = [
   ],
 ];
 
-/** The message of the error that the last line has as JSON. */
+/** The error message in the JSON of the last line. */
 function reasonIn(text) {
   try {
     return JSON.parse(text.trim().split("\n").at(-1)).error.message;
@@ -91,7 +91,7 @@ function reasonIn(text) {
   }
 }
 
-/** @returns the tuner's first finding, or why there is none */
+/** @returns the tuner's first finding, or the reason why there is none */
 function nameOf(serverArgs, flags) {
   const model = args.model === undefined || flags.includes("--model") ? [] : ["--model", args.model];
   const fixed = ["tune", "--max-trials", "0", "--rounds", "1", "--json", "--out", join(folder, "tuning")];

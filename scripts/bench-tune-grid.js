@@ -1,8 +1,8 @@
 /**
- * Compares what `millrace tune` finds with the best of a grid of 60 configurations, on servers of this machine: three
- * loads, each tuned from the defaults and from a deliberately bad configuration with at most twelve trials. The grid's
- * five best are measured again beside the tuned ones, in turns. Prints a Markdown table. Each finished part is kept in
- * the JSON file, and a stopped run goes on from it.
+ * Compares the result of `millrace tune` with the best of a grid of 60 configurations, on servers on this machine:
+ * three loads, each tuned from the defaults and from a deliberately bad configuration with at most twelve trials. The
+ * grid's five best are measured again, alternating with the tuned ones. Prints a Markdown table. The JSON file keeps
+ * each finished part, from which a stopped run resumes.
  *
  *   node scripts/bench-tune-grid.js --json FILE [--model FILE] [--load NAME,NAME] [--scale SHARE]
  *
@@ -140,7 +140,7 @@ async function tuned(planned, start) {
   return { best, numTrials: trials.length, numRuns: bench.numRuns, first, last, trials };
 }
 
-/** @returns configuration's text → its runs, which take turns */
+/** @returns maps a configuration's text to its runs, which alternate */
 async function again(planned, configurations) {
   const bench = new CountedBench(planned, {});
   const speeds = new Map(configurations.map((each) => [JSON.stringify(each), []]));

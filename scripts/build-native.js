@@ -1,6 +1,6 @@
 /**
  * Compiles the native kernels: native/cpu/{kernels,runtime,binding} into build/native/millrace.node with the system's
- * C++ compiler, kernel files once per instruction set. Only what changed is compiled: a stamp beside each object holds
+ * C++ compiler, kernel files once per instruction set. Only stale files are compiled: a stamp beside each object has
  * the hash of its source, headers and flags.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -16,7 +16,7 @@ const NATIVE = path.join(ROOT, "native", "cpu");
 const BASE_FLAGS = [
   "-std=c++17",
   "-fPIC",
-  // No fused multiply-add but the ones we write, so that results do not depend on the compiler's taste.
+  // Only explicit fused multiply-adds, so that results do not depend on the compiler.
   "-ffp-contract=off",
   "-fno-math-errno",
   "-fno-trapping-math",
@@ -26,7 +26,7 @@ const BASE_FLAGS = [
   "-Wextra",
   "-Wno-psabi",
 ];
-/** Kernels that nothing calls are not defined, of which the compiler warns. */
+/** Uncalled kernels have no definition; -w silences the compiler's warnings about them. */
 const DECODE_FLAGS = ["-DMILLRACE_ONLY_DECODES", "-w"];
 const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
 const WIDE_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"];
@@ -37,14 +37,11 @@ const BF16_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AVX512BF16"];
 const AMX_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AMX"];
 const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
 const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
-/**
- * The kernel files in which the instruction sets above avx512 differ from it and from one another: see
- * native/cpu/kernels/isa.h.
- */
+/** Kernel files that differ between avx512 and the instruction sets above it: see native/cpu/kernels/isa.h. */
 const LINEAR = ["experts", "gated_linear", "linear", "table"];
 /**
- * Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one, and
- * which kernel files it has of its own.
+ * Per architecture (Node's names): suffix of the objects and flags of each instruction set besides the portable one,
+ * and its own kernel files.
  */
 export const VARIANTS = {
   x64: [
@@ -60,9 +57,9 @@ export const VARIANTS = {
   ],
 };
 /**
- * What a library that others run brings along: GCC's C++ library, of which a system may have an older one. Unused parts
- * go, since some ask for newer versions of the C library than ours does, and its names stay inside, away from Node's
- * own copy.
+ * Flags for libraries that run on other machines. GCC's C++ library is linked in, because a system may have an older
+ * one. Unused parts are dropped, because some need newer versions of the C library, and its names are hidden, because
+ * Node has its own copy.
  */
 const SELF_CONTAINED_FLAGS = ["-static-libstdc++", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"];
 const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
@@ -89,7 +86,7 @@ function sourcesIn(folder) {
   return names.sort().map((name) => path.join(NATIVE, folder, name));
 }
 
-/** Beside this package or above it, wherever npm put it. */
+/** Searched beside this package and above it, since npm may put it in either place. */
 function napiFlags() {
   try {
     const manifest = createRequire(import.meta.url).resolve("node-api-headers/package.json");
@@ -99,7 +96,7 @@ function napiFlags() {
   }
 }
 
-/** Adds `file` and every header that it includes, through others too, to `found`. */
+/** Adds `file` and every header that it includes, directly or indirectly, to `found`. */
 function findIncluded(file, found = new Set()) {
   if (found.has(file)) return found;
   found.add(file);
@@ -109,7 +106,7 @@ function findIncluded(file, found = new Set()) {
   return found;
 }
 
-/** Hash of a source and the project's headers that it includes: an object is stale when one of these changes. */
+/** Hash of a source and the project headers that it includes: a change to one of these makes an object stale. */
 function hashSource(source) {
   const hash = createHash("sha256");
   for (const file of [...findIncluded(source)].sort()) {
@@ -119,10 +116,10 @@ function hashSource(source) {
 }
 
 /**
- * One object per source and instruction set: all of them, or those of `variants`. Variants without special instructions
- * come first: should the linker ever have to choose between two copies of a library's inline function, it takes the
- * first, which runs everywhere. Where `variants` leaves out the portable kernels, their files still give the functions
- * that decode operations.
+ * One object per source and instruction set, for all of them or for `variants`. Variants without special instructions
+ * come first: if the linker must choose between two copies of a library's inline function, it takes the first, which
+ * runs everywhere. If `variants` leaves out the portable kernels, their files still provide the functions that decode
+ * operations.
  */
 function listObjects(folders, outputFolder, extraFlags, { arch = process.arch, variants } = {}) {
   const objects = [];
@@ -170,12 +167,12 @@ function isFresh(file, stamp) {
   return existsSync(file) && existsSync(`${file}.stamp`) && readFileSync(`${file}.stamp`, "utf8") === stamp;
 }
 
-/** The kernel files that take a compiler the longest: ten to thirty seconds each. */
+/** Kernel files with the longest compile times: ten to thirty seconds each. */
 const LONGEST = /kernels-(linear_packed|linear_packed_super_blocks|linear_packed_grids|paged_attention)\./;
 
-/** As many at once as there are cores, and memory for: the largest takes three quarters of a gibibyte. */
+/** Number of compilers for the cores and the memory: the largest file takes three quarters of a gibibyte. */
 function numCompilers() {
-  // Older versions of Node do not see the limit of a container.
+  // Older versions of Node ignore a container's limit.
   const bytes = process.availableMemory?.() ?? os.freemem();
   return Math.max(1, Math.min(os.availableParallelism(), Math.floor(bytes / 2 ** 30)));
 }
@@ -189,7 +186,7 @@ async function forEachLimited(items, limit, job) {
   await Promise.all(runners);
 }
 
-/** Compiles the stale ones of `objects` and links all of them. Returns whether anything was built. */
+/** Compiles the stale `objects` and links all of them. Returns whether anything was built. */
 async function buildTarget({ objects, output, linkFlags, log, compiler = findCompiler() }) {
   mkdirSync(path.dirname(output), { recursive: true });
   const link = createHash("sha256").update(JSON.stringify([compiler, linkFlags]));
@@ -206,7 +203,7 @@ async function buildTarget({ objects, output, linkFlags, log, compiler = findCom
   stale.sort((a, b) => Number(LONGEST.test(b.object)) - Number(LONGEST.test(a.object)));
   let numCompiled = 0;
   await forEachLimited(stale, numCompilers(), async ({ source, object, flags, stamp }) => {
-    // Written aside and moved into place: two builds at once, or a killed one, leave whole files.
+    // Written under another name and then renamed, so that two builds at once, or a killed one, leave whole files.
     const compiled = `${object}.${process.pid}`;
     const warnings = await run(compiler.command, [...flags, "-c", source, "-o", compiled]);
     renameSync(compiled, object);
@@ -237,15 +234,15 @@ export async function buildNative({ log = () => {}, variants } = {}) {
   return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
 }
 
-/** Linux machines that packages of kernels are built for, with the cross compiler for others. */
+/** Linux machines with packages of kernels, and the cross compiler for the foreign ones. */
 const PACKAGE_TARGETS = {
   "linux-x64": { arch: "x64", crossCompiler: "x86_64-linux-gnu-g++" },
   "linux-arm64": { arch: "arm64", crossCompiler: "aarch64-linux-gnu-g++" },
 };
 
 /**
- * @returns {string[]} platforms that kernels can be packed for here: this machine's, and those that a cross compiler is
- * installed for
+ * @returns {string[]} platforms whose kernels can be packed here: this machine's, and those with an installed cross
+ *   compiler
  */
 export function packageTargets() {
   if (process.platform !== "linux") return [];
@@ -282,7 +279,7 @@ export async function buildNativeForPackage(platform, { log = () => {} } = {}) {
 }
 
 /**
- * Builds the native tests, a program without Node, and returns its path.
+ * Builds the native tests as a program without Node, and returns its path.
  * @param {{ sanitize?: boolean, log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
@@ -291,7 +288,7 @@ export async function buildNativeTests({ sanitize = false, log = () => {} } = {}
   const folder = path.join(ROOT, "build", name);
   const output = path.join(folder, name);
   const sanitized = ["-O1", ...SANITIZE_FLAGS];
-  // Without sanitizers the kernels are the very objects that the addon is linked from.
+  // Without sanitizers the tests use the addon's own kernel objects.
   const objects = sanitize
     ? listObjects(["runtime", "test", "kernels"], folder, sanitized)
     : [
@@ -336,8 +333,7 @@ function listProbeObjects(folder = path.join(ROOT, "build", "native-probes"), ar
 }
 
 /**
- * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns
- * its path.
+ * Builds build/native/probes.node, which measures the ceilings for `millrace bench kernels`, and returns its path.
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */

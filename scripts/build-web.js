@@ -1,6 +1,6 @@
 /**
- * Bundles the app in the browser (src/web) into dist/web: scripts and styles whose names change with their content,
- * each also compressed, and the page that loads them. src/core/web-app.ts answers with these files.
+ * Bundles the browser app (src/web) into dist/web: scripts and styles whose names change with their content, each also
+ * in compressed form, and the page that loads them. src/core/web-app.ts serves these files.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";

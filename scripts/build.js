@@ -1,6 +1,6 @@
 /**
- * `npm run build`: compiles the kernels and the TypeScript, and bundles the app in the browser, where they are stale.
- * The launcher and the test script call the same functions. The compiling of native code itself is build-native.js.
+ * `npm run build`: compiles the kernels and the TypeScript, and bundles the browser app, where they are stale. The
+ * launcher and the test script call the same functions. build-native.js compiles native code.
  */
 import { spawn } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
@@ -60,8 +60,8 @@ const TARGETS = {
 };
 
 /**
- * A stamp is the hash of the sources and, where kernels were not built for all instruction sets, the names of those
- * that they were built for.
+ * A stamp is the hash of the sources and, unless the kernels are built for all instruction sets, the names of the built
+ * ones.
  */
 function readBuild(root, target) {
   const [hash, ...variants] = readStamp(join(root, target.stampPath)).split(" ");
@@ -77,8 +77,8 @@ function isStale(root, target, wanted) {
 }
 
 /**
- * What to build for: the wanted instruction sets beside those of the last build, since machines may share a checkout.
- * Where that had all of them, as after tests, so has this one.
+ * Instruction sets to build: the wanted ones and those of the last build, since machines may share a checkout. If the
+ * last build had all of them, as after tests, so has this one.
  */
 function variantsToBuild(root, target, wanted) {
   const { isFirst, variants } = readBuild(root, target);
@@ -101,7 +101,7 @@ async function bundleApp(root) {
   await buildWeb(root);
 }
 
-/** dist/ mirrors the sources, but for the bundled app; output of a deleted or renamed source must not be loaded. */
+/** dist/ mirrors the sources, except for the bundled app; output of a deleted or renamed source must not be loaded. */
 function removeOrphans(root) {
   for (const file of listFiles(root, "dist", (path) => /^dist\/(?!web\/).*\.js(\.map)?$/.test(path))) {
     const source = file.replace(/^dist\//, "").replace(/\.js(\.map)?$/, ".ts");
@@ -137,8 +137,7 @@ async function compileTypeScript(root) {
 }
 
 /**
- * @returns whether the target is built now. The stamp is taken before the build, so that an edit made meanwhile counts
- * as stale.
+ * @returns whether the target is built now. The stamp is taken before the build, so that a later edit counts as stale.
  */
 async function bringUpToDate(root, name, target, wanted) {
   const stage = startStage(name);
@@ -157,13 +156,13 @@ async function bringUpToDate(root, name, target, wanted) {
 }
 
 /**
- * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start
- * may be at it.
+ * Installs, compiles kernels, compiles TypeScript: only missing or stale parts, under a lock, because another start may
+ * do the same.
  * @param withKernels false leaves native code alone
- * @param variants instruction sets that the kernels are to have at least; undefined: all
- * @param withProbes true builds what measures this machine, too
- * @param isCheckout false in a published package: dist/ is there, and only kernels can be missing
- * @returns whether everything is in place; what went wrong is on stderr by then
+ * @param variants instruction sets that the kernels need; undefined: all
+ * @param withProbes true also builds the probes, which measure this machine
+ * @param isCheckout false in a published package: dist/ exists, and only kernels can be missing
+ * @returns whether everything is in place; if not, the error is on stderr
  */
 export async function ensureReady({
   root = packageRoot,

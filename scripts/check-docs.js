@@ -1,7 +1,6 @@
 /**
- * Fails where documentation has a line of prose over 100 columns, a link to a missing file or heading, or a page that
- * no other page links to. Tables, code and headings may be wider, and so may a line that is one long word, such as a
- * link.
+ * Fails if documentation has a line of prose over 100 columns, a link to a missing file or heading, or a page to which
+ * no other page links. Tables, code and headings may be wider, and so may a line of one long word, such as a link.
  *
  *   node scripts/check-docs.js [root]
  */
@@ -25,7 +24,7 @@ export const documentsOf = (root) => [
   ...listFiles(root, "docs", (path) => path.endsWith(".md")),
 ];
 
-/** @returns the lines outside of code blocks, the others empty, so that numbers stay */
+/** @returns the lines, with those in code blocks empty, so that line numbers stay */
 function withoutCode(text) {
   let fence;
   return text.split("\n").map((line) => {
@@ -37,9 +36,7 @@ function withoutCode(text) {
   });
 }
 
-/**
- * Whether a line that is too long could have been broken: it has a blank between words, those in links and code aside.
- */
+/** Whether an overlong line could be broken: it has a blank between words, outside links and code. */
 function isTooLong(line) {
   if ([...line].length <= COLUMNS || /^\s*\|/.test(line) || /^#+ /.test(line)) return false;
   const words = line
@@ -49,7 +46,9 @@ function isTooLong(line) {
   return words.includes(" ");
 }
 
-/** GitHub's name of a heading: lower case, punctuation gone, blanks as hyphens; repeated ones are numbered. */
+/**
+ * GitHub's anchor of a heading: lower case, without punctuation, with hyphens for blanks; repeated ones are numbered.
+ */
 export function anchorsOf(text) {
   const seen = new Map();
   return withoutCode(text)
@@ -67,7 +66,7 @@ export function anchorsOf(text) {
     });
 }
 
-/** @returns targets of links and pictures with their line, those of other sites aside */
+/** @returns targets of links and pictures with their lines, except those on other sites */
 function linksOf(text) {
   return withoutCode(text).flatMap((line, i) =>
     [...line.replace(/`[^`]*`/g, (code) => code.replace(/[[\]()]/g, "_")).matchAll(/\]\(([^)\s]+)\)/g)]
@@ -76,7 +75,7 @@ function linksOf(text) {
   );
 }
 
-/** @returns {string[]} lines "file:line: what is wrong" */
+/** @returns {string[]} lines of the form "file:line: problem" */
 export function checkDocuments(root) {
   const problems = [];
   const linkedPages = new Set();

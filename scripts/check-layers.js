@@ -1,5 +1,5 @@
 /**
- * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle between files or between
+ * Fails if an import breaks the layers of docs/background/architecture.md, closes a cycle between files or between
  * folders, or names a package that package.json lacks.
  *
  *   node scripts/check-layers.js [root]
@@ -10,7 +10,7 @@ import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { listFiles } from "./setup/stamp.js";
 
-/** Layer (a folder of src/) → layers it may import, itself aside. */
+/** Maps each layer (a folder of src/) to the other layers that it may import. */
 const ALLOWED = {
   core: [],
   formats: ["core"],
@@ -77,7 +77,7 @@ const ALLOWED = {
 };
 
 const IMPORT_PATTERNS = [
-  // Statements begin a line (the formatter sees to it), which keeps code quoted in strings out.
+  // Statements begin a line (the formatter ensures it), which excludes code in strings.
   /^(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']/gm,
   /^import\s*["']([^"']+)["']/gm,
   /\bimport\s*\(\s*["']([^"']+)["']\s*\)/g,
@@ -89,7 +89,7 @@ const isTest = (file) => /\.test\.ts$|(^|\/)test-helpers?\.ts$|^test\//.test(fil
 /** Comments may quote an import. */
 const withoutComments = (text) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
 
-/** @returns specifiers as written, each once */
+/** @returns distinct specifiers, as written */
 function importsOf(text) {
   const code = withoutComments(text);
   return [...new Set(IMPORT_PATTERNS.flatMap((pattern) => [...code.matchAll(pattern)].map((match) => match[1])))];
@@ -101,7 +101,7 @@ function layerOf(file) {
   return top === "src" ? second : top;
 }
 
-/** Why `file` may not import `target` (both relative to the root), or undefined. */
+/** The reason why `file` may not import `target` (both relative to the root), or undefined. */
 function layerBreach(file, target) {
   const from = layerOf(file);
   const to = layerOf(target);
@@ -114,18 +114,18 @@ function layerBreach(file, target) {
   return `${from} may import ${allowed.length === 0 ? "no other layer" : allowed.join(", ")}; not ${to}`;
 }
 
-/** Only these know which backend computes: the others see it as a Backend. */
+/** Only these files know which backend computes; the others see a Backend. */
 const CPU_BACKEND = "src/backend/cpu/";
 const KNOW_CPU_BACKEND = ["src/backend/create/create-backend.ts", CPU_BACKEND, "src/bench/kernels/"];
 
-/** Why `file` may not know the CPU's backend, or undefined. */
+/** The reason why `file` may not know the CPU backend, or undefined. */
 function backendBreach(file, target) {
   if (!target.startsWith(CPU_BACKEND) || isTest(file)) return undefined;
   if (KNOW_CPU_BACKEND.some((path) => file.startsWith(path))) return undefined;
   return `only ${KNOW_CPU_BACKEND.join(", ")} and tests may import ${CPU_BACKEND}`;
 }
 
-/** Imports of types alone, which the compiler drops. */
+/** Imports of types only, which the compiler drops. */
 const TYPE_IMPORT = /^import type\s[^"';]*?from\s*["']([^"']+)["']/gm;
 
 /** @param code the file's text */
@@ -137,14 +137,16 @@ function packageBreach(file, code, specifier, manifest) {
   if (specifier.startsWith("node:")) return undefined;
   if (builtinModules.includes(name)) return `write node:${specifier}`;
   if ((manifest.dependencies?.[name] ?? manifest.optionalDependencies?.[name]) !== undefined) return undefined;
-  // The app is bundled with its packages.
+  // The bundle of the app contains its packages.
   const isTypes = importsOf(code.replace(TYPE_IMPORT, "")).every((each) => each !== specifier);
   const isBuiltIn = isTest(file) || layerOf(file) === "web" || isTypes;
   if (isBuiltIn && manifest.devDependencies?.[name] !== undefined) return undefined;
   return `package ${name} is not in package.json's dependencies`;
 }
 
-/** Cycles as paths of files, each found once: depth-first, an edge back into the current path closes one. */
+/**
+ * Cycles as paths of files, each found once: in a depth-first search, an edge back into the current path closes one.
+ */
 function findCycles(graph) {
   const cycles = [];
   const done = new Set();
@@ -163,8 +165,8 @@ function findCycles(graph) {
 }
 
 /**
- * Product files only: a test may use rooms above its own.
- * @returns folder → folders that its own files import, with one such import each
+ * Considers only product files: a test may use layers above its own.
+ * @returns maps each folder to the folders that its own files import, with one such import each
  */
 function foldersOf(graph) {
   const folders = new Map();
@@ -181,9 +183,7 @@ function foldersOf(graph) {
   return folders;
 }
 
-/**
- * Folders that import each other in a circle, subfolders included: a folder's own files count as a folder of their own.
- */
+/** Circular imports between folders, including subfolders: a folder's own files count as a separate folder. */
 function folderProblems(graph) {
   const folders = foldersOf(graph);
   const edges = new Map([...folders].map(([folder, targets]) => [folder, [...targets.keys()]]));

@@ -19,12 +19,15 @@ import { unusedExports } from "./unused-exports.js";
 
 const WRAPPERS = [SyntaxKind.ParenthesizedExpression, SyntaxKind.AsExpression, SyntaxKind.SatisfiesExpression];
 
-/** The expression within parentheses and type assertions. */
+/** The expression inside parentheses and type assertions. */
 function bare(expression) {
   return WRAPPERS.includes(expression.kind) ? bare(expression.expression) : expression;
 }
 
-/** A spread literal packs fields into lines as the formatter would not, and hides misspelt fields from the compiler. */
+/**
+ * Finds spread literals, which pack fields into lines against the formatter, and hide misspelt fields from the
+ * compiler.
+ */
 function spreadLiterals(sources) {
   const problems = [];
   for (const [path, file] of sources) {
@@ -44,10 +47,10 @@ function spreadLiterals(sources) {
 }
 
 const COLUMNS = 120;
-/** Lines of their own; tables, code and continued list items stand behind more than one blank. */
+/** Prose comments on their own lines; tables, code and continued list items are indented by more than one blank. */
 const PROSE = /^\s*(?:\/\/|\/\*\*?|\*)(?: \S|\S)/;
 
-/** The formatter wraps code, but no comments. A long word may be longer. */
+/** The formatter wraps code, but not comments. A single long word may exceed the width. */
 function wideComments(root, paths) {
   return paths.flatMap((path) =>
     readFileSync(join(root, path), "utf8")
@@ -60,7 +63,7 @@ function wideComments(root, paths) {
   );
 }
 
-/** @returns lines "file:line: what is wrong" */
+/** @returns lines of the form "file:line: problem" */
 export function checkSyntax(root) {
   const sources = parseSources(root);
   const native = listFiles(root, "native", (path) => /\.(cc|h)$/.test(path));

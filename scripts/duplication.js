@@ -1,7 +1,7 @@
 /**
- * `npm run duplication`: runs jscpd with the settings of .jscpd.json and holds its clones against
- * docs/background/duplication.md. Fails on a clone that the page gives no reason for, and on a reason whose clone is
- * gone. Run by hand: jscpd is fetched by npx and is no dependency.
+ * `npm run duplication`: runs jscpd with the settings of .jscpd.json and compares its clones with
+ * docs/background/duplication.md. Fails on a clone without a reason on that page, and on a reason without a clone. Run
+ * it by hand: npx fetches jscpd, which is not a dependency.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-/** The latest version whose program for Linux is published. */
+/** The latest version with a published program for Linux. */
 const JSCPD = "jscpd@5.3.3";
 const PAGE = "docs/background/duplication.md";
 

@@ -1,4 +1,4 @@
-/** Starts a server of ours for a benchmark, on a free port, and waits until it answers. */
+/** Starts our server for a benchmark, on a free port, and waits until it answers. */
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export async function freePort() {
 }
 
 /**
- * @param args of `millrace`, without --port
+ * @param args arguments of `millrace`, without --port
  * @returns {Promise<{url: string, child: import("node:child_process").ChildProcess}>}
  */
 export async function startServer(...args) {
@@ -23,7 +23,7 @@ export async function startServer(...args) {
   return startAt(port, ...args, "--port", String(port));
 }
 
-/** @param port on which `millrace` listens with these args */
+/** @param port the port of `millrace` with these args */
 export async function startAt(port, ...args) {
   const command = [join(root, "bin/millrace.js"), ...args];
   const child = spawn(process.execPath, command, { stdio: ["ignore", "ignore", "inherit"] });

@@ -1,11 +1,11 @@
 /**
- * Measures the semantic cache's decisions on pairs of questions: precision and recall with the vetoes, beside
- * similarity alone, and by class, each with an exact 95 % interval.
+ * Measures the semantic cache's decisions on pairs of questions: precision and recall with the vetoes, with similarity
+ * alone, and by class, each with an exact 95 % interval.
  *
  *   node scripts/evaluate-semantic-cache.js PAIRS.jsonl[.gz] [--embeddings URL --model NAME] [--strictness strict] [--similarity 0.7] [--errors]
  *
- * A line is {"a", "b", "same", "class"}: two questions, or two bodies of /v1/chat/completions, whether the answer to
- * one answers the other, and what was changed. Without --embeddings, every pair counts as similar.
+ * A line is {"a", "b", "same", "class"}: two questions, or two bodies of /v1/chat/completions; whether one's answer
+ * answers the other; and what was changed. Without --embeddings, every pair counts as similar.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -74,7 +74,7 @@ async function cosines() {
   return pairs.map(({ a, b }) => dot(vectors.get(textOf(a)), vectors.get(textOf(b))));
 }
 
-/** What objects to a hit; empty: the cache would give one question's answer to the other. */
+/** Objections to a hit; empty: the cache would answer one question with the other's answer. */
 function objections({ a, b }) {
   const [left, right] = [subjectOf(requestOf(a), terms), subjectOf(requestOf(b), terms)];
   if (left === undefined || right === undefined) return ["not-cacheable"];

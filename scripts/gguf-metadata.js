@@ -1,5 +1,5 @@
 /**
- * Sets numbers in a GGUF file's metadata and leaves its tensors as they are, byte for byte.
+ * Sets numbers in a GGUF file's metadata and keeps its tensors byte for byte.
  *
  *   node scripts/gguf-metadata.js FILE KEY=NUMBER…     such as general.sampling.temp=0
  */
@@ -11,7 +11,7 @@ const SIZES = [1, 1, 2, 2, 4, 4, 4, 1, undefined, undefined, 8, 8, 8];
 const FLOAT32 = 6;
 const STRING = 8;
 const ARRAY = 9;
-/** Magic, version and the two counts. */
+/** Size of magic, version and the two counts. */
 const FIRST_ENTRY = 24;
 const DEFAULT_ALIGNMENT = 32;
 
@@ -62,7 +62,9 @@ function entryOf(key, value) {
   return entry;
 }
 
-/** @param {Buffer} bytes @param {Record<string, number>} values as 32-bit floats; entries of that name give way */
+/**
+ * @param {Buffer} bytes @param {Record<string, number>} values as 32-bit floats; they replace entries of the same name
+ */
 export function withMetadata(bytes, values) {
   if (bytes.toString("latin1", 0, 4) !== "GGUF" || bytes.readUInt32LE(4) < 2) throw new Error("expected a GGUF file");
   const reader = new Reader(bytes);
@@ -79,7 +81,7 @@ export function withMetadata(bytes, values) {
   const tableStart = reader.at;
   for (let index = Number(bytes.readBigUInt64LE(8)); index > 0; index -= 1) {
     reader.text();
-    // The dimensions, then type and offset; offsets count from where the data begins.
+    // The dimensions, then type and offset; offsets count from the start of the data.
     const numDimensions = reader.u32();
     reader.at += 8 * numDimensions + 12;
   }

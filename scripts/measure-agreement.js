@@ -1,20 +1,20 @@
 /**
- * Compares this engine's likeliest next tokens with those of the engines that `millrace quantize` writes for, on the
- * same files and folders, under teacher forcing: each position is given the text's true past.
+ * Compares this engine's likeliest next tokens with those of the engines for which `millrace quantize` exports, on the
+ * same files and folders, under teacher forcing: each position gets the text's true past.
  *
  *   npm install --prefix /tmp/peer --ignore-scripts node-llama-cpp@3.22.1
  *   python3 -m venv venv && venv/bin/pip install torch transformers compressed-tensors gguf accelerate
  *   node scripts/measure-agreement.js --work /tmp/agreement [--model models/mill-base.gguf] [--methods Q4_0,INT8] [--max-size 3.5MiB] [--texts 8] [--tokens 512]
  *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--vllm-dtype bfloat16] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
  *
- * A method BF16 stands for what `millrace convert` writes. Exports are calibrated with so many tokens of chats; of 0,
- * each weight is rounded by itself. Exports and tokens stay in --work, and what is there is not computed again. An
- * engine that is not given is left out. Exports of --rounded are also computed with inputs rounded as llama.cpp or vLLM
- * rounds them, in float32 and in float64: the two differ in nothing but the last bits before each rounding.
+ * The method BF16 stands for the output of `millrace convert`. Exports are calibrated with that many tokens of chats;
+ * with 0, each weight is rounded separately. Exports and tokens stay in --work, and existing ones are reused. Engines
+ * without a flag are left out. Exports of --rounded are also computed with inputs rounded as in llama.cpp or vLLM, in
+ * float32 and in float64: the two only differ in the last bits before each rounding.
  *
  * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between
- * this engine's two likeliest in nats; behind it how far the log-probabilities of a token that both choose are apart at
- * most. `--model` may be a folder: scripts/engines/random-folder.py makes those of other architectures.
+ * this engine's two likeliest in nats; then the largest difference of log-probabilities of a token that both choose.
+ * `--model` may be a folder: scripts/engines/random-folder.py makes folders of other architectures.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -32,7 +32,7 @@ import { textLogits } from "../dist/src/engine/rehearsal.js";
 import { loadTextSide } from "../dist/src/text/text-side.js";
 
 const CALIBRATION = { seed: 7, chats: 400 };
-/** Neither of the training nor of the calibration. */
+/** A seed that neither training nor calibration uses. */
 const TEXT_SEED = 990_182;
 const run = promisify(execFile);
 
@@ -55,7 +55,7 @@ const { values } = parseArgs({
 });
 if (values.work === undefined) throw new Error("expected --work with a folder for exports and tokens, got nothing");
 const name = basename(values.model, ".gguf");
-// Named by all that exports and tokens depend on.
+// The folder's name covers everything on which exports and tokens depend.
 const place = join(
   resolve(values.work),
   `${name}-${values.texts}x${values.tokens}-calibrate-${values.calibrate}-size-${values["max-size"] ?? "none"}`,
@@ -67,7 +67,7 @@ function chatsOf(seed, count) {
   return Array.from({ length: count }, (_, index) => ({ messages: chatAt(seed, index).messages }));
 }
 
-/** Token ids of chats one after another, cut into texts. */
+/** Token ids of consecutive chats, cut into texts. */
 async function writeTexts(path) {
   const [numTexts, numTokens] = [Number(values.texts), Number(values.tokens)];
   const { tokenizer, chatTemplate, asyncTokenizer } = await loadTextSide(values.model);
@@ -82,7 +82,7 @@ async function writeTexts(path) {
   writeFileSync(path, JSON.stringify(texts));
 }
 
-/** Folders with all weights in bfloat16: of the model, and of a file of it. */
+/** Folders with all weights in bfloat16: made from the model, and from its GGUF file. */
 const COPIES = ["BF16", "BF16, through a file"];
 
 async function writeCopy(label, out) {
@@ -121,14 +121,14 @@ async function writeExports(chats) {
   return found;
 }
 
-/** The copy in which each weight has its value in F32. */
+/** The copy with every weight in F32. */
 async function plainCopy(path) {
   const copy = path.replace(/\.gguf$/, ".plain-f32.gguf");
   if (!existsSync(copy)) await millrace("convert", "--model", path, "--dtype", "float32", "--out", copy);
   return copy;
 }
 
-/** @returns likeliest ids of each text, their log-probabilities, and how far in nats the second is behind */
+/** @returns likeliest ids of each text, their log-probabilities, and their lead over the second in nats */
 async function ownTops(modelPath, texts, activationDtype) {
   const kvCacheDtype = activationDtype === "f32" ? "f32" : DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
   const maxModelLen = Math.max(...texts.map(({ length }) => length)) + 1;
@@ -155,7 +155,7 @@ async function ownTops(modelPath, texts, activationDtype) {
   return { top, logprob, gap };
 }
 
-/** Calls `keep` with each line of JSON as it comes. */
+/** Calls `keep` with each line of JSON as it arrives. */
 async function eachLine(command, args, env, keep) {
   const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   let told = "";
@@ -177,8 +177,8 @@ const PYTHON_ENV = {
 };
 
 /**
- * The engines in the order in which they run. `lines` calls its second argument with `{ path, top }` or `{ path, error
- * }` of each export.
+ * The engines in the order of their runs. `lines` calls its second argument with `{ path, top }` or `{ path, error }`
+ * of each export.
  */
 function enginesFor(textsPath, texts) {
   const { transformers, vllm, "llama-cpp": llamaCpp } = values;
@@ -242,7 +242,7 @@ function enginesFor(textsPath, texts) {
   ];
 }
 
-/** What its kernels for the export take. */
+/** The type that vLLM's kernels require for the export. */
 function vllmDtype(label) {
   if (values["vllm-dtype"] !== undefined) return values["vllm-dtype"];
   if (label.startsWith("INT4")) return "float16";
@@ -264,7 +264,7 @@ const PAIRS = [
 ];
 
 /**
- * Over all positions of `a` and `b`, whose `top` and `logprob` are arrays of texts. llama.cpp tells no
+ * Over all positions of `a` and `b`, whose `top` and `logprob` are arrays of texts. llama.cpp returns no
  * log-probabilities.
  * @param gaps of this engine in f32
  */
@@ -295,13 +295,13 @@ writeFileSync(chatsPath, `${chats.map((chat) => JSON.stringify(chat)).join("\n")
 const exports = await writeExports(chatsPath);
 const engines = enginesFor(textsPath, texts);
 const keptFor = (path, id) => `${path}.${id.replaceAll(/[^a-zA-Z0-9]+/g, "-")}.json`;
-/** Errors of exports that an engine does not take. */
+/** Errors of exports that an engine refuses. */
 const failures = new Map();
 for (const { id, takes, lines } of engines) {
   const left = exports.filter((each) => takes(each) && !existsSync(keptFor(each.path, id)));
   if (left.length === 0) continue;
   await lines(left, ({ path, ...line }) => {
-    // The next run tries again what failed.
+    // The next run retries failed exports.
     if (line.error === undefined) writeFileSync(keptFor(path, id), JSON.stringify(line));
     else failures.set(keptFor(path, id), line.error);
     process.stderr.write(`  ${name}: ${id}: ${basename(path)} ${line.error ?? ""}\n`);

@@ -1,11 +1,11 @@
 /**
  * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway.
- * Then it measures what a watcher costs, under a load of equal requests: in every other window a client reads the live
+ * Then it measures a watcher's cost under a load of equal requests: in every other window a client reads the live
  * figures and, once, the history of a week. Prints Markdown tables.
  *
  *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--window-ms 2500] [--json FILE]
  *
- * --minutes 0 measures the watcher alone.
+ * --minutes 0 only measures the watcher.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,7 +52,7 @@ writeFileSync(
   }),
 );
 
-/** Writes a week of figures, which the gateway finds when it starts: each row of its history then has every figure. */
+/** Writes a week of figures, which the gateway reads at its start, so that each row of its history has every figure. */
 function writeWeek() {
   const history = new History(join(folder, "history"));
   const nowMs = Date.now();
@@ -108,7 +108,7 @@ const clients = Array.from({ length: NUM_CLIENTS }, async () => {
   while (!isOver) await ask();
 });
 
-/** Seconds of this process's CPU. */
+/** CPU seconds of this process. */
 function cpuSeconds(pid) {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
   return (Number(fields[11]) + Number(fields[12])) / 100;
@@ -121,7 +121,7 @@ if (numWeekRows < 600) throw new Error(`expected a week of figures, got ${numWee
 async function watch() {
   const stop = new AbortController();
   const live = await fetch(`${url}/watch/live`, { signal: stop.signal });
-  // The client keeps the bytes: what it does with them costs no server.
+  // The client only keeps the bytes: reading them costs the server nothing.
   await (await fetch(`${url}/watch/history?window=week`)).arrayBuffer();
   const read = (async () => {
     for await (const _ of live.body);
@@ -149,7 +149,7 @@ while (windows.length < 2 * Number(args.pairs)) {
 isOver = true;
 await Promise.all(clients);
 
-/** Tokens that came between two times, an answer's evenly spread over its time. */
+/** Tokens between two times, with each answer's spread evenly over its time. */
 function tokensBetween(fromMs, toMs) {
   return requests.reduce((sum, { firstMs, endMs: lastMs, numTokens }) => {
     const overlap = Math.min(toMs, lastMs) - Math.max(fromMs, firstMs);
@@ -166,9 +166,9 @@ const isWithin =
   ({ at_ms }) =>
     at_ms - lengthMs >= beganMs && at_ms <= endMs;
 
-/** The figures of the dashboard beside those of the clients, printed as a table. */
+/** Prints the dashboard's figures beside the clients' as a table. */
 function compareFigures() {
-  /** A row is that of the time before it. */
+  /** A row covers the time before it. */
   const rows = loads.day.filter(isWithin(ROW_MS)).map((load) => {
     const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
     const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
@@ -183,7 +183,7 @@ function compareFigures() {
     return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
   });
 
-  /** Of all rows together, between the readings that they end with. */
+  /** Figures of all rows together, between the readings at their ends. */
   const ticks = loads.hour.filter(isWithin(10_000));
   const [first, last] = [ticks[0].at_ms, ticks.at(-1).at_ms];
   const shownTokens = ticks

@@ -1,6 +1,6 @@
 /**
  * Measures how soon the web app takes input: in real Chromium, each time with an empty cache, from the navigation's
- * start until a typed letter stands in the message field. Prints a Markdown table.
+ * start until a typed letter appears in the message field. Prints a Markdown table.
  *
  *   node scripts/measure-first-load.js [--loads 20] [--json FILE]
  */
@@ -46,7 +46,7 @@ async function load() {
 }
 
 const loads = [];
-// The first load starts the browser's own parts, and is left out.
+// The first load starts the browser's own parts, and does not count.
 for (let i = 0; i <= Number(args.loads); i++) {
   const one = await load();
   if (i > 0) loads.push(one);

@@ -1,12 +1,12 @@
 /**
- * Proves the gate of `millrace quantize`: damaged and harmless candidates of the bundled model answer the number of
- * items that the gate's power calculation asks for, and their verdicts are counted beside the predicted ones. True drop
- * and flips are those on a larger set of other items.
+ * Validates the gate of `millrace quantize`: damaged and harmless candidates of the bundled model answer the number of
+ * items that the gate's power calculation requires, and their verdicts are counted beside the predicted ones. True drop
+ * and flips come from a larger set of other items.
  *
  *   node scripts/measure-gate.js [--flips 0.05] [--truth 2000] [--noise 0.15,0.5] [--damaged 20] [--harmless 20] [--out gate.json]
  *
- * Damage is normal noise on every matrix of the layers, relative to the matrix's root mean square, of strengths between
- * those of --noise. Prints Markdown tables.
+ * Damage is normal noise on every matrix of the layers, relative to the matrix's root mean square, with strengths
+ * between those of --noise. Prints Markdown tables.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,10 +30,10 @@ const MARGIN = 0.02;
 const MIXTURE = readMixture("arithmetic=8,sort=2,copy=1");
 /** Short items, so that many are answered in little time. */
 const MOST_LETTERS = { question: 110, answer: 12 };
-/** Neither is a seed of the training. */
+/** Seeds that training does not use. */
 const SEED = 990_031;
 /**
- * Harmless by what they lose: docs/background/benchmarks/quantising.md. Noise of HARMLESS_NOISE with other seeds
+ * Harmless by their losses in docs/background/benchmarks/quantising.md. Noise of HARMLESS_NOISE with other seeds
  * follows them.
  */
 const HARMLESS_METHODS = ["Q8_0", "Q6_K", "Q5_K_M", "Q5_1", "Q5_0", "Q4_K_M"];
@@ -66,8 +66,8 @@ const { signal } = stopping;
 process.once("SIGINT", () => stopping.abort());
 
 /**
- * Different items in the order of their prompts' hashes: of equal items the first is kept, so that rarer ones, which
- * are harder, are drawn later.
+ * Distinct items in the order of their prompts' hashes: the first of equal items counts, so rarer, harder ones are
+ * drawn later.
  */
 function distinctChats(count) {
   const chats = new Map();
@@ -121,7 +121,7 @@ async function quantiseTo(out, method) {
   await quantise(settings, silentStages, () => {}, signal);
 }
 
-/** What the gate's own formula says of a candidate with this true drop and these flips. */
+/** The gate's predicted verdict for a candidate with this true drop and these flips. */
 function predicted({ drop, flips }) {
   const passes = powerOf(numGate, flips, MARGIN, drop);
   const fails = powerOf(numGate, flips, -MARGIN, -drop);
@@ -162,7 +162,7 @@ try {
     process.stderr.write(`${JSON.stringify(candidate)}\n`);
   };
   for (let i = 0; i < numDamaged; i++) {
-    // Not in order, so that a run that is ended early has some of all strengths.
+    // In scattered order, so that a run that ends early has some of all strengths.
     const strength = least + ((most - least) * ((7 * i) % numDamaged)) / Math.max(1, numDamaged - 1);
     await judge("damaged", `noise ${strength.toFixed(4)}`, (path) => addNoise(path, strength, 1000 + i));
   }

@@ -1,11 +1,11 @@
 /**
- * Measures how well a model of scripts/train-recall-model.py recalls over long texts with each type of keys and values.
- * All types get the same questions; a question counts as right where the likeliest next token is the key's value.
+ * Measures how well a model of scripts/train-recall-model.py recalls over long texts with each KV type. All types get
+ * the same questions; an answer is right if the likeliest next token is the key's value.
  *
  *   node scripts/measure-kv-recall.js test/fixtures/kv-recall [--lengths 1023,2046,4095,8190] [--texts 8] [--seed 173] [--out recall.json]
  *
- * Prints a Markdown table: right answers with their Wilson interval of 95 %, and questions that f16 gets right and the
- * type does not, and the reverse.
+ * Prints a Markdown table: right answers with their 95 % Wilson interval, questions that only f16 gets right, and
+ * questions that only the other type gets right.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -18,7 +18,7 @@ import { textLogits } from "../dist/src/engine/rehearsal.js";
 import { kvBytesPerToken } from "../dist/src/model/description/sizes.js";
 import { wilsonInterval } from "../dist/src/quality/wilson.js";
 
-/** As in scripts/train-recall-model.py. */
+/** The same as in scripts/train-recall-model.py. */
 const ALPHABET = 64;
 const QUESTIONS = 128;
 
@@ -32,11 +32,11 @@ const { values, positionals } = parseArgs({
   },
 });
 const [modelPath] = positionals;
-/** Of whole triples. */
+/** Lengths are multiples of a triple. */
 const lengths = values.lengths.split(",").map(Number);
 const [numTexts, seed] = [Number(values.texts), Number(values.seed)];
 
-/** Token ids of told triples and then of asked ones, and where the answers are. */
+/** Token ids of told triples and then of asked ones, and the places of the answers. */
 function textOf(length, index) {
   const draw = uniform(seed + 1000 * length + index);
   const below = (count) => Math.floor(draw() * count);

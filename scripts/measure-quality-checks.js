@@ -1,10 +1,10 @@
 /**
- * Measures the CPU time that one sampled answer costs: reading, all checks, and taking personal data out of its texts,
- * as the gateway's thread does it.
+ * Measures the CPU time of one sampled answer: reading, all checks, and removing personal data from its texts, as in
+ * the gateway's thread.
  *
  *   node scripts/measure-quality-checks.js [--samples 500]
  *
- * Compare with the CPU time of a request: at a share of 2 %, a request pays a fiftieth of a sample.
+ * Compare with the CPU time of a request: at a share of 2 %, a request costs a fiftieth of a sample.
  */
 import { parseArgs } from "node:util";
 import { uniform } from "../dist/src/core/random.js";

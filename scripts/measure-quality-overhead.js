@@ -1,10 +1,10 @@
 /**
- * Measures the CPU seconds of a gateway and its engine with every answer's quality checked, and without: from both, the
- * share of the server's CPU time that sampling takes.
+ * Measures the CPU seconds of a gateway and its engine with and without quality checks of every answer: the two give
+ * the share of the server's CPU time that sampling takes.
  *
  *   node scripts/measure-quality-overhead.js [--requests 300] [--rounds 4] [--model models/mill-base.gguf]
  *
- * With and without take turns, each with a server of its own. Prints a Markdown table.
+ * Runs with and without checks alternate, each with its own server. Prints a Markdown table.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ const CLIENTS = 8;
 const MAX_TOKENS = 200;
 const SEED = 5_000_000;
 const TICKS_PER_S = 100;
-/** The checks' thread ends its queue. */
+/** Time in which the checks' thread finishes its queue. */
 const SETTLE_MS = 3000;
 
 const mixture = readMixture(families.map(({ name }) => name).join(","));
@@ -75,7 +75,7 @@ async function send(url, count) {
   await Promise.all(Array.from({ length: CLIENTS }, client));
 }
 
-/** @returns CPU seconds of the requests, and the number of samples that were checked */
+/** @returns CPU seconds of the requests, and the number of checked samples */
 async function measure(isChecked) {
   const folder = mkdtempSync(join(tmpdir(), "millrace-overhead-"));
   const config = join(folder, "millrace.yaml");

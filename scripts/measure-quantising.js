@@ -8,7 +8,7 @@
  *   node scripts/measure-quantising.js --speed --json FILE --model r1.1b.gguf [--types F16,Q8_0,…] [--rounds 3] [--quality FILE]
  *       tokens a second and memory by `millrace bench engine`, on a machine that does nothing else; beside them, quality of another run's FILE
  *
- * FILE keeps the results, and the same command goes on from there. Copies and answers are in FILE.work meanwhile.
+ * FILE keeps the results, from which the same command resumes. FILE.work holds copies and answers meanwhile.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -22,7 +22,7 @@ const { values: flags } = parseArgs({
     nearest: { type: "boolean", default: false },
     ggml: { type: "string" },
     threads: { type: "string", default: "2" },
-    /** Families of the corpus: of the texts, and those whose questions are asked. */
+    /** Families of the corpus: for the texts, and for the questions. */
     families: {
       type: "string",
       default: "extract,passage,edit,change,arithmetic,code,story,summary,sort,chat,copy,identity,fact,list",
@@ -45,8 +45,7 @@ if (flags.json === undefined) {
 }
 const work = `${flags.json}.work`;
 mkdirSync(work, { recursive: true });
-// Packed weights of copies that are soon gone stay out of the user's cache. Set before anything of the product is
-// loaded.
+// Keeps packed weights of short-lived copies out of the user's cache. Set before any product code is loaded.
 process.env.MILLRACE_CACHE = join(work, "cache");
 
 const list = (text) => text.split(",").filter((part) => part !== "");
@@ -68,7 +67,7 @@ if (unknown !== undefined) {
 }
 
 const [model, threads] = [basename(flags.model), Number(flags.threads)];
-/** What results of one file have in common. Predictions and answers do not depend on threads. */
+/** Common settings of a file's results. Predictions and answers do not depend on threads. */
 const settings = flags.speed
   ? { model, threads, prefillTokens: Number(flags["prefill-tokens"]), genTokens: Number(flags["gen-tokens"]) }
   : {
@@ -94,12 +93,12 @@ const save = () => {
   writeFileSync(`${flags.json}.partial`, `${JSON.stringify({ ...results, ...about }, rounded)}\n`);
   renameSync(`${flags.json}.partial`, flags.json);
 };
-/** Six digits are more than any of these figures has. */
+/** Six digits exceed the precision of all these figures. */
 const rounded = (_, value) =>
   typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value;
 const tell = (text) => process.stderr.write(`${new Date().toTimeString().slice(0, 8)} ${text}\n`);
 
-/** Ctrl-C stops between two measurements; the same command goes on. */
+/** Ctrl-C stops between two measurements; the same command resumes. */
 const stopping = new AbortController();
 for (const name of ["SIGINT", "SIGTERM"]) process.once(name, () => stopping.abort());
 const run = {

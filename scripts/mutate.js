@@ -1,6 +1,6 @@
 /**
- * Mutation testing: changes the code where decisions are made, one small change at a time, and asks the tests beside it
- * whether they notice.
+ * Mutation testing: makes one small change at a time to code that decides something, and checks whether the tests
+ * beside it notice.
  *
  *   node scripts/mutate.js [name…]           the files whose path contains one of the names, else all; results go to build/mutations/
  *   node scripts/mutate.js --again [name…]   only those mutants of them that survived last time, when nothing but tests was added since
@@ -18,7 +18,7 @@ import { parseSources } from "./syntax.js";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const RESULTS = join(ROOT, "build/mutations");
 
-/** Each file with the tests that judge its mutants. By name, as files move. */
+/** Each file with the tests that judge its mutants. By name, because files move. */
 const JUDGES = {
   "scheduler.ts": [
     "scheduler-steps.test.ts",
@@ -55,7 +55,7 @@ const JUDGES = {
   ],
 };
 
-/** The one file of that name. */
+/** The single file of that name. */
 function find(name, paths) {
   const found = paths.filter((path) => basename(path) === name);
   if (found.length !== 1) throw new Error(`expected one file ${name}, found ${found.length}: ${found.join(", ")}`);
@@ -65,10 +65,10 @@ function find(name, paths) {
 const resultsPath = (name) => join(RESULTS, `${name}.json`);
 const readResults = (name) => JSON.parse(readFileSync(resultsPath(name), "utf8"));
 
-/** The same in another run, as long as the code around it is. */
+/** Stays the same in another run, as long as the code around the mutant does. */
 const identityOf = ({ place, mutator, from, to, occurrence }) => [place, mutator, from, to, occurrence].join("\n");
 
-/** @param known results of the run before, whose caught mutants are not judged again */
+/** @param known results of the previous run, whose caught mutants are not judged again */
 async function mutate(name, path, file, paths, known) {
   const caught = new Map(known.filter(isCaught).map((mutant) => [identityOf(mutant), mutant]));
   const mutants = mutantsOf(file);
@@ -89,7 +89,7 @@ async function mutate(name, path, file, paths, known) {
   return judged;
 }
 
-/** Names the survivors without an explanation. */
+/** Lists the survivors without an explanation. */
 function report(name, path, judged, seconds) {
   const escaped = judged.filter((mutant) => !isCaught(mutant));
   const unexplained = escaped.filter((mutant) => explanationOf(name, mutant) === undefined);

@@ -1,7 +1,7 @@
 /**
  * `npm run package`: packs millrace for machines without a compiler, into build/packages: millrace-<version>.tgz
  * without sources, and millrace-<platform>-<version>.tgz with compiled kernels for each platform that this machine can
- * build for, or for those given as arguments. See docs/guides/install.md.
+ * build for, or for the platforms in the arguments. See docs/guides/install.md.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,12 +13,12 @@ import { buildNativeForPackage, packageTargets } from "./build-native.js";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const output = join(root, "build", "packages");
 
-/** Platforms with packages of kernels: the main package names all of them as optional dependencies. */
+/** Platforms with packages of kernels; the main package lists all of them as optional dependencies. */
 const PLATFORMS = ["linux-x64", "linux-arm64"];
 
 /**
- * Files of `npm pack` that only building needs. The package of `npm pack` itself keeps them, for machines that no
- * package of kernels fits.
+ * Files of `npm pack` that are only for building. `npm pack`'s own package keeps them, for machines without a package
+ * of kernels.
  */
 const IS_FOR_BUILDING = /^native\/|^scripts\/(?!setup\/installed-kernels\.js$)/;
 
@@ -34,7 +34,7 @@ function npm(folder, ...args) {
   });
 }
 
-/** An empty folder with this manifest; npm packs whole folders only. */
+/** Creates an empty folder with this manifest, since npm only packs whole folders. */
 function stageFolder(manifest) {
   const folder = join(output, "stage", manifest.name);
   rmSync(folder, { recursive: true, force: true });
@@ -49,8 +49,8 @@ function pack(folder) {
 }
 
 /**
- * The files that package.json names but for sources, under a manifest for users: nothing to build with, and packages of
- * kernels as optional ones.
+ * The files in package.json except sources, under a manifest for users: without build tools, and with packages of
+ * kernels as optional dependencies.
  */
 function packMain(manifest) {
   const { devDependencies: _, scripts: __, dependencies, ...kept } = manifest;
@@ -66,7 +66,7 @@ function packMain(manifest) {
   return pack(folder);
 }
 
-/** The newest version of glibc whose functions the library asks for, from the names in its symbol table. */
+/** The newest glibc version that the library's symbols need. */
 function glibcOf(library) {
   const names = readFileSync(library, "latin1").matchAll(/GLIBC_2\.(\d+)/g);
   return `2.${Math.max(...[...names].map(([, minor]) => Number(minor)))}`;
@@ -97,7 +97,7 @@ function packPlatform({ version, license, engines, private: isPrivate }, platfor
   return { ...pack(folder), glibc };
 }
 
-/** @param platforms to pack kernels for; none: all that this machine can build for */
+/** @param platforms to pack kernels for; empty: all that this machine can build for */
 async function main(platforms) {
   const unknown = platforms.find((platform) => !PLATFORMS.includes(platform));
   if (unknown !== undefined) {

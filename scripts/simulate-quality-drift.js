@@ -1,10 +1,10 @@
 /**
- * Simulates traffic whose quality stays, and traffic whose quality drops, through the gateway's own detectors: how many
- * false alarms there are over all series, and how long a drop takes to be found.
+ * Simulates traffic with steady quality, and traffic with a drop in quality, through the gateway's own detectors:
+ * counts the false alarms over all series, and measures the time until a drop is found.
  *
  *   node scripts/simulate-quality-drift.js [--requests 300000] [--days 100] [--seeds 3] [--drops 40]
  *
- * Prints Markdown tables. Shares change over the day and at weekends, as those of real traffic do.
+ * Prints Markdown tables. Shares change over the day and at weekends, like those of real traffic.
  */
 import { parseArgs } from "node:util";
 import pino from "pino";
@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 const START_MS = 4 * DAY_MS;
 const RATES = [0.01, 0.02, 0.05];
 const QUIET_DAYS = 365;
-/** What is usual for two weeks, then the drop. */
+/** Days in which the detectors learn the usual shares, before the drop. */
 const LEARNED_DAYS = 14;
 const MOST_DAYS = 60;
 
@@ -58,7 +58,8 @@ const TENANTS = [
 ];
 
 /**
- * By day and night ±40 %, and 20 % more at weekends: models and tenants keep other hours too, which this leaves out.
+ * ±40 % by day and night, and 20 % more at weekends; the simulation ignores that models and tenants differ in their
+ * hours.
  */
 const rhythm = (day) => (1 + 0.4 * Math.sin(2 * Math.PI * day)) * (Math.floor(day) % 7 >= 5 ? 1.2 : 1);
 
@@ -71,7 +72,7 @@ function pick(choices, drawn) {
   return choices.at(-1);
 }
 
-/** A value with the mean, 0 or 1 or between. */
+/** A value with this mean: 0 or 1, or between. */
 function badnessOf(name, mean, random) {
   if (!GRADED.has(name)) return Number(random() < mean);
   return Math.min(1, Math.max(0, mean + 0.25 * (random() + random() + random() - 1.5)));
@@ -92,7 +93,7 @@ function quiet(rate, seed, quietDays, withRhythm) {
     const [tenant, , ofTenant] = pick(TENANTS, random());
     const factor = ofModel * ofTenant * (withRhythm ? rhythm(day) : 1);
     for (const [name, share] of Object.entries(CHECKS)) {
-      // Few clients say anything.
+      // Few clients give feedback.
       if (name === "feedback" && random() > 0.05) continue;
       const badness = badnessOf(name, Math.min(0.9, share * (GRADED.has(name) ? 1 : factor)), random);
       judgements += 2;
@@ -103,12 +104,12 @@ function quiet(rate, seed, quietDays, withRhythm) {
   return { alarms, judgements };
 }
 
-/** @returns hours from the drop to its alarm; undefined: not within the days */
+/** @returns hours from the drop to its alarm; undefined: no alarm within the days */
 function found(rate, base, points, seed, withRhythm) {
   const random = uniform(seed);
   const state = newSeries();
   const samplesPerDay = Math.round(requests * rate);
-  // As many judgements a day as the traffic above has.
+  // Sets as many judgements per day as the traffic above has.
   const threshold = QUIET_DAYS * samplesPerDay * 2 * (Object.keys(CHECKS).length - 1);
   for (let i = 0; i < samplesPerDay * (LEARNED_DAYS + MOST_DAYS); i++) {
     const day = i / samplesPerDay;

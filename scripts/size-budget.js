@@ -1,7 +1,7 @@
 /**
- * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end
- * but for files that a script writes, and src/ with native/ together stay below a budget that only a deliberate change
- * raises. A file of more than two megabytes belongs in models/ alone: Git keeps every version of it for ever.
+ * Limits the size of files and of the whole: a file above 450 statements needs a reason in its header (`size: reason`),
+ * 550 is the maximum except for generated files, and src/ with native/ stays below a budget that only a deliberate
+ * change raises. Files of more than two megabytes may only be in models/: Git keeps every version of them for ever.
  *
  *   node scripts/size-budget.js [root]
  */
@@ -18,7 +18,7 @@ const STATEMENTS_WITH_REASON = 450;
 const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
-/** Product code: src/ and native/ without their tests and the files that serve only these (`test-*.ts`). */
+/** Budget of product code: src/ and native/ without their tests and the files that only serve tests (`test-*.ts`). */
 const TOTAL_BUDGET = 141_500;
 
 const LARGEST_FILE = 2 * 2 ** 20;
@@ -45,9 +45,7 @@ const MEMBERS = new Set([
   SyntaxKind.SpreadAssignment,
 ]);
 
-/**
- * Statements, and members of classes, types and object literals: a number that does not depend on where lines break.
- */
+/** Counts statements, and members of classes, types and object literals: a number independent of line breaks. */
 function statementsOf(file) {
   let count = 0;
   const visit = (node) => {
@@ -60,7 +58,7 @@ function statementsOf(file) {
 
 const CPP_COMMENTS_AND_STRINGS = /\/\*[\s\S]*?\*\/|\/\/.*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g;
 
-/** Roughly the statements of C++, each of which ends with a semicolon or opens a brace; lines of other languages. */
+/** Estimates C++ statements, each of which ends with a semicolon or opens a brace; counts lines of other languages. */
 function estimatedStatements(path, text) {
   if (!/\.(cc|h|hpp)$/.test(path)) return text.split("\n").filter((line) => line.trim() !== "").length;
   return text.replace(CPP_COMMENTS_AND_STRINGS, "").match(/[;{]/g)?.length ?? 0;
@@ -78,7 +76,7 @@ function measuredFiles(root) {
   return [...parsed, ...others];
 }
 
-/** People read the table that a script makes the file of. */
+/** Files that a script writes; people read the script's table instead. */
 const IS_WRITTEN = /^\/\/ Written by scripts\//;
 
 /** @returns {{ problems: string[], total: number }} */
@@ -103,7 +101,7 @@ export function checkSizes(root) {
   return { problems, total };
 }
 
-/** @returns {string[]} what is wrong with the sizes of the files that Git tracks */
+/** @returns {string[]} problems with the sizes of the files that Git tracks */
 export function checkTrackedFiles(root) {
   const { stdout } = spawnSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" });
   return stdout.split("\0").flatMap((path) => {

@@ -1,4 +1,7 @@
-/** Syntax trees of a tree's TypeScript and JavaScript by the TypeScript compiler, for the checks of `npm run lint`. */
+/**
+ * Parses a tree's TypeScript and JavaScript to syntax trees with the TypeScript compiler, for the checks of `npm run
+ * lint`.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -14,7 +17,7 @@ export function parseSources(root) {
   const folder = mkdtempSync(join(tmpdir(), "millrace-syntax-"));
   const api = new API({ cwd: folder });
   try {
-    // Only syntax is read: without libraries and imported modules the compiler parses these files and no others.
+    // Only syntax matters: without libraries and imported modules the compiler parses only these files.
     const compilerOptions = {
       allowJs: true,
       jsx: "preserve",
@@ -33,7 +36,7 @@ export function parseSources(root) {
   }
 }
 
-/** "src/a.ts:12", counted from one */
+/** @example "src/a.ts:12", counted from one */
 export function placeOf(path, file, position) {
   return `${path}:${file.text.slice(0, position).split("\n").length}`;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of
- * totals after the list of skipped tests.
+ * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with the list of
+ * skipped tests and one line of totals.
  *
  *   node scripts/test.js                 all but the long tests and those of test/e2e, in less than ten minutes
  *   node scripts/test.js e2e             test/e2e
@@ -20,7 +20,7 @@ import { startStage } from "./setup/stage-log.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Other sets of tests by name, with what vitest is told of them and the environment that they run in. */
+/** Other sets of tests by name, with their arguments for vitest and their environment. */
 const SETS = {
   e2e: { args: ["--project=e2e"], env: {} },
   long: { args: [".long.test.ts", "test/exact"], env: { MILLRACE_LONG: "1", MILLRACE_EXACT_MINUTES: "10" } },
@@ -28,7 +28,7 @@ const SETS = {
   boot: { args: ["test/boot"], env: { MILLRACE_BOOT: "1" } },
 };
 
-/** Files with tests of which `npm test` takes a part of the cases. */
+/** Files of whose cases `npm test` runs only a part. */
 function filesWithMoreCases() {
   return ["src", "test"].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true })
@@ -39,7 +39,7 @@ function filesWithMoreCases() {
   );
 }
 
-/** Runs a command with its output shown, and gives its exit code (1 for a signal) and its stdout. */
+/** Runs a command and shows its output; returns its exit code (1 for a signal) and its stdout. */
 function run(command, args, { env = {}, capture = false } = {}) {
   return new Promise((resolve) => {
     const stdio = ["inherit", capture ? "pipe" : "inherit", "inherit"];
@@ -54,7 +54,7 @@ function run(command, args, { env = {}, capture = false } = {}) {
   });
 }
 
-/** Can this compiler build and link with sanitizers? Asked by compiling an empty program. */
+/** Whether the compiler can build and link with sanitizers, by compiling an empty program. */
 async function hasSanitizers() {
   const probe = ["-x", "c++", "-", "-fsanitize=address,undefined", "-o", join(root, "build", "sanitizer-probe")];
   return new Promise((resolve) => {
@@ -108,13 +108,11 @@ function printTotals(numPassed, numFailed, skipped, summaryPath) {
   process.stdout.write(`\n${numPassed} passed, ${numFailed} failed, ${skipped.length} skipped\n`);
 }
 
-/**
- * A test can be named by a file, a folder, or the beginning of a path; values of options (`-t name`) are none of these.
- */
+/** A file, a folder, or the beginning of a path selects tests; values of options (`-t name`) do not. */
 const isTestPath = (argument) =>
   !argument.startsWith("-") && (argument.includes("/") || existsSync(join(root, argument)));
 
-/** @returns what to tell vitest: of all tests, those of test/e2e are run by their own name or by a path */
+/** @returns arguments for vitest: tests of test/e2e only run by their own name or by a path */
 function vitestArgs(name, args) {
   const set = SETS[name];
   if (set !== undefined) return [...set.args, ...(name === "long" ? filesWithMoreCases() : []), ...args.slice(1)];

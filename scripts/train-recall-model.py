@@ -3,11 +3,11 @@
     python -m venv venv && venv/bin/pip install torch==2.13.0 numpy
     venv/bin/python scripts/train-recall-model.py test/fixtures/kv-recall
 
-A text is triples: two tokens of a key and one of its value. The first triples have distinct keys, and all later ones ask for keys of the first part. To
-answer, a model finds one of up to 2,700 keys, most of which are wrong in both tokens and some in one. `node scripts/measure-kv-recall.js` asks it. Training
-takes four minutes of one core.
+A text consists of triples: two tokens of a key and one of its value. The first triples have distinct keys, and all later ones repeat keys of the first part.
+To answer, a model finds one of up to 2,700 keys; most others differ in both tokens, some in one. `node scripts/measure-kv-recall.js` asks the questions.
+Training takes four minutes on one core.
 
-The network is SmolLM3's with two layers: the first has rotary positions and gathers a triple at its value, the second has none and compares keys.
+The network is SmolLM3's with two layers: the first has rotary positions and gathers a triple at its value, the second has no positions and compares keys.
 """
 
 import argparse
@@ -27,10 +27,10 @@ HIDDEN, HEADS, FFN, LAYERS = 64, 2, 128, 2
 HEAD = HIDDEN // HEADS
 ROPE_BASE, EPSILON = 10_000.0, 1e-6
 CONTEXT = 8192
-# Weights that look back at first, so that one score stands out by about 8, and the number of fast frequencies that have them.
+# Initial weights for looking back, which raise one score by about 8, and the number of fast frequencies that get them.
 LOOK, LOOKING = 4.0, 5
 MOST_QUESTIONS = 128
-# Tokens of a text, texts of a step, and steps, in order.
+# Stages in order: tokens per text, texts per step, and number of steps.
 CURRICULUM = ((48, 32, 2000), (192, 8, 1500), (768, 4, 600), (3072, 1, 200), (8190, 1, 60))
 
 
@@ -89,7 +89,7 @@ class Recall(nn.Module):
     def look_back(self) -> None:
         """The first layer's heads begin by looking one and two tokens back, which saves training time; training changes them from there."""
         self.embed.weight.copy_(F.normalize(self.embed.weight, dim=1) * HIDDEN**0.5)
-        # What all tokens have in common is the part of queries and keys that sees positions only.
+        # The component that all tokens share makes the part of queries and keys that only depends on positions.
         self.embed.weight[:, 0] = 2
         angles = ROPE_BASE ** (-torch.arange(0, 2 * LOOKING, 2) / HEAD)
         q, k = (part.weight.unflatten(0, (HEADS, 2, HEAD // 2)) for part in (self.layers[0].q, self.layers[0].k))
@@ -101,7 +101,7 @@ class Recall(nn.Module):
             k[head, :, :LOOKING, 0] = LOOK * torch.stack((torch.ones(LOOKING), torch.zeros(LOOKING)))
 
     def forward(self, ids: Tensor, first_row: int) -> Tensor:
-        """Logits of the rows that come just before a value, from first_row on."""
+        """Logits of the rows just before a value, from first_row on."""
         x = self.embed(ids)
         cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
         for layer in self.layers:

@@ -1,4 +1,6 @@
-/** Exports that no other file imports: dead code, or an inner part that looks public. Tests count as importers. */
+/**
+ * Finds exports that no other file imports: dead code, or an internal part that looks public. Tests count as importers.
+ */
 import { dirname, posix } from "node:path";
 import { SyntaxKind } from "typescript/unstable/ast";
 import {
@@ -13,7 +15,7 @@ import {
 } from "typescript/unstable/ast/is";
 import { placeOf } from "./syntax.js";
 
-/** Programs and configurations: run by path or read by a tool, which takes their exports by name. */
+/** Programs and configurations: they run by path, or a tool reads their exports by name. */
 const isEntry = (path) => /^(bin|scripts|test\/fixtures)\/|\.(test|config)\.ts$/.test(path);
 
 /** "../dist/src/core/log.js" as seen from bin/a.js → src/core/log.ts, if that is one of `sources`. */
@@ -25,7 +27,7 @@ function targetOf(path, specifier, sources) {
 
 const isImportCall = (node) => isCallExpression(node) && node.expression.kind === SyntaxKind.ImportKeyword;
 
-/** The names a node takes from another file; "*" is all of them. */
+/** The names that a node imports from another file; "*" means all. */
 function importedNames(node) {
   if (isImportDeclaration(node)) {
     const { name, namedBindings } = node.importClause ?? {};
@@ -49,7 +51,7 @@ function specifierOf(node) {
   return undefined;
 }
 
-/** @returns {Map<string, Set<string>>} path → the names other files take from it */
+/** @returns {Map<string, Set<string>>} path → the names that other files import from it */
 function importsByTarget(sources) {
   const imports = new Map();
   for (const [path, file] of sources) {
@@ -68,7 +70,7 @@ function importsByTarget(sources) {
   return imports;
 }
 
-/** @returns names with the nodes that declare them */
+/** @returns names with their declaring nodes */
 function exportsOf(file) {
   return file.statements.flatMap((statement) => {
     if (isExportAssignment(statement)) return [{ name: "default", node: statement }];
@@ -83,12 +85,12 @@ function exportsOf(file) {
   });
 }
 
-/** A name, or those of a pattern. */
+/** A name, or the names of a pattern. */
 function namesOf(name) {
   return name.text !== undefined ? [name.text] : name.elements.flatMap((element) => namesOf(element.name));
 }
 
-/** @returns lines "file:line: what is wrong" */
+/** @returns lines of the form "file:line: problem" */
 export function unusedExports(sources) {
   const imports = importsByTarget(sources);
   return [...sources]

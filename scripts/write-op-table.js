@@ -1,5 +1,5 @@
 /**
- * Writes what is made from the table of operations (src/backend/ops.ts): native/cpu/kernels/op_table.h and
+ * Writes the files that derive from the table of operations (src/backend/ops.ts): native/cpu/kernels/op_table.h and
  * docs/reference/operations.md. A C++ compiler cannot read the table, and users of a package compile without this
  * script, so both files are checked in.
  *
@@ -13,12 +13,12 @@ import swc from "@swc/wasm-typescript";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
-/** Files that the table imports, beside it. */
+/** Files beside the table that it imports. */
 const PARTS = ["attention-ops", "column-ops", "expert-ops", "recurrent-ops", "row-ops", "weight-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
-/** A file of the table as a module alone: without their types, its files import each other at most. */
+/** A file of the table as a standalone module: without types, its files at most import each other. */
 async function moduleOf(path) {
   const { code } = await swc.transform(readFileSync(join(ROOT, path), "utf8"), { mode: "strip-only", module: true });
   return `data:text/javascript,${encodeURIComponent(code)}`;
@@ -36,7 +36,7 @@ async function loadTable() {
 const capitalized = (name) => name[0].toUpperCase() + name.slice(1);
 const VALUES = { f32: "float", i32: "int32_t", f64: "double", bytes: "uint8_t", kvCache: "uint8_t" };
 
-/** An operand's C++ type and the values it is made of beside its place. @param op its operation */
+/** An operand's C++ type and the values that define it besides its index. @param op its operation */
 function cppOperand(op, spec, codes) {
   const name = `operand::${capitalized(spec.kind)}`;
   if (spec.kind === "code") {
@@ -186,7 +186,10 @@ export function renderDocument({ OPS, OP_NAMES, CODES }) {
   return `# Operations of the kernels\n\n${intro.map(wrapped).join("\n\n")}\n\n${sections.join("\n\n")}\n`;
 }
 
-/** @returns {Promise<[path: string, content: string][]>} what the files should be, relative to the root */
+/**
+ * @returns {Promise<[path: string, content: string][]>} the expected contents of the files, by paths relative to the
+ *   root
+ */
 export async function renderAll() {
   const table = await loadTable();
   return [

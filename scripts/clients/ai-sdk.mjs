@@ -1,6 +1,6 @@
 /**
- * Vercel's AI SDK: an object beside tools, a forced call with its result sent back, streams, and responses that go on
- * by reference.
+ * Vercel's AI SDK: an object beside tools, a forced call with its result sent back, streams, and responses that
+ * continue by reference.
  */
 import assert from "node:assert";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -26,7 +26,7 @@ const weather = tool({
   execute: async (input) => `${input.city}: cloudy`,
 });
 const schema = z.object({ city, sky: z.enum(["clear", "cloudy"]) });
-/** A small model that must call something does not stop calling by itself. */
+/** A small model under a forced call never stops calling by itself. */
 const providerOptions = { openai: { parallelToolCalls: false }, server: { parallel_tool_calls: false } };
 const prompt = "What is the weather in Bern?";
 

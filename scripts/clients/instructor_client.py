@@ -14,7 +14,7 @@ class Weather(BaseModel):
 
 
 client = OpenAI(base_url=f"{os.environ['SERVER_URL']}/v1", api_key="none")
-# Its third mode, JSON, asks for any object: what is in it is the model's to know.
+# Its third mode, JSON, asks for any object, whose fields the model must guess.
 for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA):
     answer = instructor.from_openai(client, mode=mode).create(
         model=os.environ["MODEL"],

@@ -1,4 +1,4 @@
-"""LiteLLM: its own reply sent back, streams, and the class of its error for a context that is too short."""
+"""LiteLLM: its own reply sent back, streams, and its error class for a prompt beyond the context."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""OpenAI's agents: a tool that must be called, then an answer in a form, beside tools; over chat completions and over responses."""
+"""OpenAI's agents: a forced tool, then an answer in a form, with tools; over chat completions and over responses."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def weather(city: Literal["Bern", "Paris"]) -> str:
 async def ask(model) -> None:
     settings = ModelSettings(tool_choice="required", parallel_tool_calls=False, max_tokens=400)
     agent = Agent(name="a", instructions="Be brief.", model=model, tools=[weather], output_type=Weather, model_settings=settings)
-    # After the first call the agent lets the model choose: with a form beside the tools it answers in it, or calls once more.
+    # After the first call the agent lets the model choose: it answers in the form, or calls once more.
     result = await Runner.run(agent, "What is the weather in Bern?", max_turns=8)
     assert called, "the tool was not called"
     assert isinstance(result.final_output, Weather), result.final_output

@@ -1,4 +1,4 @@
-"""pydantic-ai: native output beside tools, output by a tool, and a conversation that goes on with its own messages."""
+"""pydantic-ai: native output beside tools, output by a tool, and a conversation that continues with its own messages."""
 
 import os
 from typing import Literal

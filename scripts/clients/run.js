@@ -1,13 +1,12 @@
 #!/usr/bin/env node
 /**
- * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what
+ * Runs third-party clients, unmodified from PyPI and npm, against a server with the bundled model, and prints which
  * passed, and in which version.
  *
  *   node scripts/clients/run.js [--folder DIR] [--only NAME]
  *
- * Each client is installed in a folder outside the checkout (DIR; a temporary one by default) and stays there for the
- * next run. The bundled model has no tools of its own: a template gives it some, and what decides the form of an answer
- * is what is forced.
+ * Each client is installed in a folder outside the checkout (DIR; a temporary one by default), where the next run finds
+ * it. The bundled model has no tools of its own: a template gives it some, and forcing determines an answer's form.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
@@ -23,14 +22,14 @@ const { values } = parseArgs({ options: { folder: { type: "string" }, only: { ty
 const folder = resolve(values.folder ?? join(tmpdir(), "server-clients"));
 const TIMEOUT_MS = 600_000;
 
-/** The packages that pip installs for each of Python's clients. */
+/** The packages that pip installs for each Python client. */
 const PACKAGES = {
   "openai-agents": "openai-agents",
   "pydantic-ai": "pydantic-ai-slim[openai]",
   langchain: "langchain-openai",
   instructor: "instructor",
   types: "openai anthropic",
-  // Without its extra, calls with tools fail at an import.
+  // Calls with tools import this extra.
   litellm: "litellm[mcp]",
   guidellm: "guidellm",
   "lm-eval": "lm-eval[api]",
@@ -47,7 +46,7 @@ const pythonClient = (name, command) => ({
   command: command ?? (() => [python(name), script(`${name.replaceAll("-", "_")}_client.py`)]),
 });
 
-/** Name, its packages, their version, and what runs it: the exit status says whether it passed. */
+/** Each client's name, packages, version and command; its exit status says whether it passed. */
 const CLIENTS = [
   ...["openai-agents", "pydantic-ai", "langchain", "instructor", "litellm", "types"].map((name) => pythonClient(name)),
   { name: "ai-sdk", install: installNode, version: nodeVersion, command: aiSdk },
@@ -55,7 +54,7 @@ const CLIENTS = [
   pythonClient("lm-eval", lmEval),
 ];
 
-/** Installers end with warnings: the lines that say what failed are told before them. */
+/** Installers end with warnings: the message shows the lines before them, which name the failure. */
 function check({ status, stderr }, what) {
   if (status === 0) return;
   const lines = String(stderr).trim().split("\n");
@@ -63,7 +62,7 @@ function check({ status, stderr }, what) {
   throw new Error(`${what}: ${(errors.length > 0 ? errors : lines).slice(-3).join(" ")}`);
 }
 
-/** Each client has an environment of its own: together, their demands on shared packages leave only old versions. */
+/** Each client has its own environment: together, their requirements on shared packages leave only old versions. */
 function installPython(client, requirement) {
   const marker = join(folder, client, "installed");
   if (existsSync(marker)) return;
@@ -93,14 +92,14 @@ function nodeVersion() {
   return NODE.map((name) => `${name} ${manifest(name).version}`).join(", ");
 }
 
-/** Imports are looked for from where a module lies. */
+/** Node resolves imports from a module's own folder. */
 function aiSdk() {
   const copy = join(folder, "node", "ai-sdk.mjs");
   writeFileSync(copy, readFileSync(script("ai-sdk.mjs")));
   return [process.execPath, copy];
 }
 
-/** As it comes, but with prompts of its own: the tokenizers that it would make some with are on a hub. */
+/** With its defaults, but prompts of our own: its tokenizers are on a hub. */
 function guidellm({ url, model }) {
   const data = join(folder, "prompts.jsonl");
   const prompts = Array.from({ length: 16 }, (_, n) =>
@@ -145,7 +144,7 @@ const freePort = () =>
 async function startServer() {
   const port = await freePort();
   const flags = ["--port", String(port), "--chat-template", script("tools.jinja")];
-  // Where it ends, its log says why.
+  // The server's log, which has the reason if it ends.
   const log = openSync(join(folder, "server.log"), "w");
   const stdio = ["ignore", log, log];
   const server = spawn(process.execPath, [join(root, "bin/millrace.js"), "serve", ...flags], { stdio });
@@ -192,7 +191,7 @@ function run([command, ...args], { url, model }) {
   };
 }
 
-/** Failures that a benchmark's report shows beside its exit status. */
+/** Failures that a benchmark's report shows in addition to its exit status. */
 function failuresIn(name) {
   if (name !== "guidellm") return undefined;
   const report = JSON.parse(readFileSync(join(folder, "guidellm.json"), "utf8"));

@@ -1,4 +1,4 @@
-"""Checks whole and streamed answers against the types of the official Python clients, which say what is required."""
+"""Checks whole and streamed answers against the types of the official Python clients, which define the required fields."""
 import json
 import os
 import typing
@@ -23,7 +23,7 @@ def alternatives(union):
 
 
 def event_type(union, event):
-    """The client reads a union by `type`, and so does this: otherwise an error names every alternative."""
+    """Reads a union by `type`, like the client: otherwise an error would name every alternative."""
     for member in alternatives(union):
         if event["type"] in typing.get_args(member.model_fields["type"].annotation):
             return member

@@ -2,7 +2,7 @@
 
     python attention.py [--heads 4] [--size 64] [--longest 32768] [--threads 2] [--json]
 
-Each case runs in a process of its own, so that its peak memory is its own. Needs torch.
+Each case runs in a separate process, which measures its peak memory. Needs torch.
 """
 import argparse
 import json
@@ -39,7 +39,7 @@ def measure(kind, n, heads, size, threads):
             run()
             times.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    # The first run pays for pages and threads.
+    # The first run allocates pages and starts threads.
     return {"ms": 1000 * statistics.median(times[1:]), "mib": peak / 1024}
 
 
@@ -63,7 +63,7 @@ def main():
             words = [sys.executable, __file__, "--case", kind, str(n)]
             words += ["--heads", str(a.heads), "--size", str(a.size), "--threads", str(a.threads)]
             ended = subprocess.run(words, capture_output=True, text=True)
-            # A case that does not fit into memory is killed: the row says so.
+            # The system kills a case that does not fit into memory; its row reports that.
             row[kind] = json.loads(ended.stdout) if ended.returncode == 0 else None
         rows.append(row)
         if not a.json:

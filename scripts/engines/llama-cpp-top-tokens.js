@@ -1,6 +1,6 @@
 /**
  * Prints llama.cpp's likeliest next token at every position of given texts, computed with keys and values in F32: a
- * line of JSON for each model, `{"model", "top": [[id, …] of each text]}`, or `{"model", "error"}` where it does not
+ * line of JSON per model, `{"model", "top": [[id, …] of each text]}`, or `{"model", "error"}` if the model does not
  * load.
  *
  *   npm install --prefix /tmp/peer --ignore-scripts node-llama-cpp@3.22.1

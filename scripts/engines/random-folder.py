@@ -1,9 +1,9 @@
 """Writes a model folder of an architecture with random weights and the tokenizer of another folder, small enough for a CPU, with
-widths that every quantised format takes.
+widths that every quantised format supports.
 
     python random-folder.py qwen35|qwen35moe|qwen3next|gemma4|gemma4_e|gemma4_moe TOKENIZER-FOLDER OUT
 
-Weights are wide enough for some tokens to be likelier than others by far, and each layer changes them.
+Weights are large enough to make some tokens far likelier than others, and to let each layer change the likeliest ones.
 """
 import os
 import shutil

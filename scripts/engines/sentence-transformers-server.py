@@ -1,10 +1,10 @@
-"""Serves a model with sentence-transformers' own encode(), one call for each request: the baseline of a server of vectors.
+"""Serves a model with sentence-transformers' own encode(), one call per request: the baseline for servers of embeddings.
 
     python sentence-transformers-server.py FOLDER --port 8000 [--threads 2] [--dtype bfloat16]
     python sentence-transformers-server.py FOLDER --texts 1024 --tokens 256 [--threads 2]
 
-Answers /health, /v1/models and /v1/embeddings. With --texts it serves nothing: it prints the texts a second of one long list of texts, for which
-nothing passes over HTTP. Needs torch and sentence-transformers.
+Answers /health, /v1/models and /v1/embeddings. With --texts it prints the texts per second of one long list of
+texts instead, without HTTP. Needs torch and sentence-transformers.
 """
 import argparse
 import json
@@ -25,12 +25,12 @@ def load(folder, dtype):
 
 
 def handler_of(model, name):
-    # One call at a time, as torch's threads belong to one call.
+    # One call at a time, because a call uses all of torch's threads.
     turn = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Headers and body leave at once, not after the client's delayed acknowledgement.
+        # Sends headers and body at once, without waiting for the client's delayed acknowledgement.
         wbufsize = -1
         disable_nagle_algorithm = True
 
@@ -60,7 +60,7 @@ def handler_of(model, name):
             texts = request["input"] if isinstance(request["input"], list) else [request["input"]]
             with turn:
                 vectors = model.encode(texts, normalize_embeddings=True)
-            # Counted in Rust, without a second pass through the model.
+            # Counts tokens in Rust, without a second pass through the model.
             tokens = sum(len(each.ids) for each in model.tokenizer.backend_tokenizer.encode_batch_fast(texts))
             data = [{"object": "embedding", "index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]
             usage = {"prompt_tokens": tokens, "total_tokens": tokens}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Sets up SGLang with its plain PyTorch backends on a CPU, for tests beside a real SGLang. Nothing of it enters the product.
+# Sets up SGLang with its plain PyTorch backends on a CPU, for tests against a real SGLang. The product contains none of it.
 #
 #   scripts/engines/sglang.sh FOLDER     # needs Python 3.11 with venv, 9 GB of disk, PyPI
 #
-# PyPI has SGLang's kernels for GPUs alone. Its CPU path imports their module by name, and without speculation calls none of its functions: a module of
-# ours stands there, whose functions fail when they are called. Scheduler, radix cache, HTTP server and metrics are SGLang's own.
+# PyPI only has SGLang's kernels for GPUs. Its CPU path imports their module by name, but without speculation calls none of its functions: a stub module
+# replaces it, whose functions fail when called. Scheduler, radix cache, HTTP server and metrics are SGLang's own.
 #
 # Prints the path of the Python that runs `-m sglang.launch_server` as its last line.
 set -euo pipefail
@@ -12,12 +12,12 @@ set -euo pipefail
 folder=${1:?expected a folder for the environment, got none}
 sglang_version=0.5.23
 
-# Written last, so that a set-up that was cut goes on.
+# Written last, so that an interrupted set-up resumes.
 complete="$folder/complete-$sglang_version"
 if [ ! -e "$complete" ]; then
   python3.11 -m venv "$folder"
   "$folder/bin/pip" install --quiet torch==2.14.1
-  # Its own list of requirements has dozens of packages for GPUs.
+  # SGLang's own requirements include dozens of packages for GPUs.
   "$folder/bin/pip" install --quiet --no-deps "sglang==$sglang_version" torchvision==0.29.1
   "$folder/bin/pip" install --quiet aiohttp anthropic apache-tvm-ffi==0.1.11 blobfile compressed-tensors==0.18.0 datasets diskcache distro \
     easydict einops fastapi gguf interegular IPython llguidance mistral_common msgspec ninja numba==0.65.1 numpy nvidia-ml-py openai==2.8.0 \

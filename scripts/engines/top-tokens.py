@@ -1,17 +1,16 @@
 """Prints the likeliest next token of vLLM or transformers at every position of given texts, and its log-probability: a line of
-JSON for each model, {"model", "top": [[id, ...] of each text], "logprob": [[number, ...]]}, or {"model", "error"} where it does
-not load.
+JSON for each model, {"model", "top": [[id, ...] of each text], "logprob": [[number, ...]]}, or {"model", "error"} if it
+does not load.
 
     python top-tokens.py vllm texts.json FOLDER ... [--dtype float32] [--nvfp4-products torch]
     python top-tokens.py transformers texts.json FOLDER-OR-FILE.gguf ... [--activations f32|rounded]
 
-texts.json is an array of texts as token ids. transformers computes in float32 with weights that others read: gguf those of files,
+texts.json is an array of texts as token ids. transformers computes in float32. The package gguf reads the weights of files,
 compressed-tensors those of its folders, and the functions below those of AutoAWQ's, GPTQ's and NVFP4's folders, and of quantised
-experts. With --activations rounded,
-the inputs of each quantised matrix are rounded as llama.cpp's CPU kernels or the folder's config.json have it.
+experts. --activations rounded rounds the inputs of each quantised matrix as in llama.cpp's CPU kernels, or by the folder's config.json.
 
-vLLM's CPU build has no product with weights of NVFP4. With --nvfp4-products torch it loads them as ever and widens them with the
-function that its emulation has, and torch multiplies.
+vLLM's CPU build has no product with weights of NVFP4. --nvfp4-products torch loads them as usual, widens them with the function of
+vLLM's emulation, and lets torch multiply.
 """
 import argparse
 import json
@@ -20,7 +19,7 @@ import sys
 
 
 def vllm_tops(folder, texts, dtype):
-    # All in this process, whose imports take longer than a small model's texts.
+    # vLLM runs in this process, since imports take longer than a small model's texts.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM, SamplingParams
     from vllm.distributed import cleanup_dist_env_and_memory
@@ -74,7 +73,7 @@ def blocks_rounded(x, size, scale_of):
 
 
 def q8_0(x):
-    """GGML's Q8_0 and Q8_1: blocks of 32, whose scale is kept in a half."""
+    """GGML's Q8_0 and Q8_1: blocks of 32, with a half as scale."""
 
     def scale_of(blocks):
         scale = blocks.abs().amax(-1, keepdim=True) / 127
@@ -106,7 +105,7 @@ def e4m3_per_token(x):
     return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).to(x.dtype) * scale
 
 
-# What llama.cpp's CPU kernels multiply a type's weights with.
+# The input types of llama.cpp's CPU kernels, by the weights' type.
 GGML_INPUTS = {
     "F16": lambda x: x.half().to(x.dtype),
     **{name: q8_0 for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")},
@@ -125,7 +124,7 @@ GGUF_LAYERS = {
 
 
 def file_inputs(path):
-    """How the inputs of each layer of a file are rounded, by the layer's name in transformers."""
+    """The rounding of each layer's inputs in a file, by the layer's name in transformers."""
     from gguf import GGUFReader
 
     types = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(path).tensors}
@@ -139,7 +138,7 @@ def file_inputs(path):
 
 
 def folder_inputs(model, config):
-    """As the folder's config.json states it for the layers that are quantised."""
+    """The rounding that the folder's config.json states for its quantised layers."""
     inputs = config["config_groups"]["group_0"]["input_activations"]
     if inputs["num_bits"] != 8 or inputs["strategy"] != "token":
         raise ValueError(f"expected activations of 8 bits and a scale for each token, got {inputs}")
@@ -198,7 +197,7 @@ def unpacked_state(folder, method):
     return state
 
 
-# The numbers that E2M1's eight codes without a sign stand for.
+# The numbers of E2M1's eight unsigned codes.
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 
@@ -226,7 +225,7 @@ def compressed_weight(parts):
 
 
 def experts_joined(state):
-    """With the experts of a layer in one tensor, as transformers has them in memory."""
+    """Joins the experts of a layer in one tensor, as transformers has them in memory."""
     import re
     import torch
 
@@ -260,7 +259,7 @@ def compressed_state(folder):
 
 
 def plain_model(folder, state):
-    """The folder's model with these weights, and with nothing that rounds its activations."""
+    """The folder's model with these weights and unrounded activations."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -289,7 +288,7 @@ def open_model(path, activations):
     method = quantised["quant_method"]
     if method in ("awq", "gptq"):
         return plain_model(path, unpacked_state(path, method)), {}
-    # Its own package widens NVFP4 to bfloat16, and joins no experts that are quantised.
+    # compressed-tensors widens NVFP4 to bfloat16, and does not join quantised experts.
     if quantised.get("format") == "nvfp4-pack-quantized" or any(".experts." in name for name in stored_tensors(path)):
         return plain_model(path, compressed_state(path)), {}
     if method == "fp8":
@@ -332,7 +331,7 @@ def main():
     a = args.parse_args()
     with open(a.texts) as file:
         texts = json.load(file)
-    # Engines print to stdout too.
+    # Engines also print to stdout.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if a.nvfp4_products == "torch":

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-# Requests that arrive together belong to one batch.
+# Time within which requests count as arriving together, in one batch.
 GATHER_S = 0.02
 
 

@@ -1,4 +1,4 @@
-/** The mutants of a TypeScript file: small changes of its code, each of which some test should notice. */
+/** The mutants of a TypeScript file: small changes of its code, each of which a test should notice. */
 import { SyntaxKind } from "typescript/unstable/ast";
 import {
   isArrowFunction,
@@ -45,7 +45,7 @@ const SKIPPED = [SyntaxKind.InterfaceDeclaration, SyntaxKind.TypeAliasDeclaratio
 
 const operatorOf = (node, text) => (isBinaryExpression(node) ? text(node.operatorToken) : undefined);
 
-/** `a + b` → `a - b`, for the operators that `changes` names. */
+/** Swaps an operator, such as `a + b` → `a - b`, for the operators in `changes`. */
 function swapOperator(changes) {
   return (node, text) => {
     const swapped = changes[operatorOf(node, text)];
@@ -55,7 +55,7 @@ function swapOperator(changes) {
 
 const isMethodCall = (node) => isCallExpression(node) && isPropertyAccessExpression(node.expression);
 
-/** The function around a return statement, or the arrow function whose body an expression is. */
+/** The function around a return statement, or the arrow function with this expression as its body. */
 function functionOf(node) {
   let each = node.parent;
   while (each !== undefined && each.parameters === undefined) each = each.parent;
@@ -71,7 +71,7 @@ const isConditionOf = (parent, node) =>
   ((isIfStatement(parent) || isWhileStatement(parent)) && parent.expression === node) ||
   ((isConditionalExpression(parent) || isForStatement(parent)) && parent.condition === node);
 
-/** By name: what takes the place of an expression, written out. `text` is the source of a node. */
+/** Replacements of an expression as text, by the mutator's name. `text` is the source of a node. */
 const EXPRESSION_MUTATORS = {
   "comparison boundary": swapOperator(BOUNDARIES),
   "comparison negated": swapOperator(NEGATIONS),
@@ -87,7 +87,7 @@ const EXPRESSION_MUTATORS = {
   },
   "condition forced": (node, text) => {
     if (!isConditionOf(node.parent, node)) return [];
-    // A loop whose condition always holds never ends, which is no news.
+    // A loop whose condition always holds never ends, which tests nothing.
     const mayBeTrue = isIfStatement(node.parent) || isConditionalExpression(node.parent);
     return (mayBeTrue ? ["true", "false"] : ["false"]).filter((forced) => forced !== text(node));
   },
@@ -125,7 +125,7 @@ const isRemovable = (node) =>
   JUMPS.includes(node.kind) ||
   (isReturnStatement(node) && node.expression === undefined);
 
-/** The innermost method, function or constant around a node, for people to find it. */
+/** Name of the innermost method, function or constant around a node, for readers. */
 function placeOf(node, text) {
   for (let each = node; each.parent !== undefined; each = each.parent) {
     if (each.kind === SyntaxKind.Constructor) return "constructor";
@@ -140,8 +140,8 @@ function placeOf(node, text) {
 
 /**
  * @param {import("typescript/unstable/ast").SourceFile} file
- * @returns every mutant of the file, in order: `start` to `end` of the text gives way to `to`, which is "" where a
- * statement is removed; `occurrence` tells apart those of the same place that read the same
+ * @returns every mutant of the file, in order: `to` replaces `start` to `end` of the text, and is "" for a removed
+ *   statement; `occurrence` distinguishes equal mutants of the same place
  */
 export function mutantsOf(file) {
   const text = (node) => file.text.slice(node.getStart(file), node.end);
@@ -168,8 +168,8 @@ export function mutantsOf(file) {
 }
 
 /**
- * The file with all of its mutants in it, each asleep until `mutant(id)`, the global function, says otherwise.
- * @returns JavaScript's and TypeScript's common syntax is kept: what was TypeScript still is
+ * The file with all of its mutants, each inactive unless the global function `mutant(id)` selects it.
+ * @returns TypeScript if the source is: the edits only use syntax common to both languages
  */
 export function instrument(source, mutants) {
   const sites = new Map();
@@ -192,7 +192,7 @@ export function instrument(source, mutants) {
       { at: end, length, isEnd: true, text: "))" },
     ];
   });
-  // Where several meet, inner ones end before outer ones, and those that end before those that begin.
+  // Where several edits meet, inner ones end before outer ones, and ends come before beginnings.
   edits.sort((a, b) => {
     if (a.at !== b.at) return a.at - b.at;
     if (a.isEnd !== b.isEnd) return a.isEnd ? -1 : 1;

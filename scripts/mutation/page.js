@@ -1,14 +1,11 @@
-/**
- * Writes the parts of docs/background/mutations.md that come from a run: the table, and every survivor with what
- * explains it.
- */
+/** Writes the generated parts of docs/background/mutations.md: the table, and every survivor with its explanation. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 const EXPLANATIONS = new URL("explanations.json", import.meta.url);
 const BEGIN = "<!-- written by scripts/mutate.js -->";
 const END = "<!-- end -->";
 
-/** Survivors read better than they are stored: one line, as in the source. */
+/** Puts a survivor's source on one line, for readability. */
 const inline = (text) => text.replace(/\s+/g, " ");
 const shorten = (text) => (text.length > 90 ? `${text.slice(0, 87)}…` : text);
 
@@ -72,7 +69,7 @@ function survivorsOf({ name, mutants }) {
   ];
 }
 
-/** @param results of all files, in the order of the table */
+/** @param results of all files, in the table's order */
 export function writePage(path, results) {
   const page = readFileSync(path, "utf8");
   const start = page.indexOf(BEGIN) + BEGIN.length;

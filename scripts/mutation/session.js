@@ -1,20 +1,21 @@
-/** Runs test files against one mutant after another, in one process that lasts. */
+/** Runs test files against one mutant after another, in one long-lived process. */
 import { fileURLToPath } from "node:url";
 import { createVitest, ForksPoolWorker } from "vitest/node";
 import { instrument } from "./mutants.js";
 
-/**
- * A test may run this many times as long as the slowest of its file does without a mutant, but never less than so long.
- */
+/** Time limit of a test, as a multiple of its file's slowest test without a mutant, but at least a minimum. */
 const PATIENCE = 5;
 const LEAST_PATIENCE_MS = 1_000;
-/** Then the test fails. Where it does not, as a loop keeps the process busy, the process is ended after this time. */
+/**
+ * After the limit the test fails. If it cannot, because a loop blocks the process, the process is ended after this
+ * time.
+ */
 const END_AFTER_MS = 10_000;
 
 /**
- * vitest starts a process for every run, which takes longer than most tests. This one goes on: vitest's greetings and
- * farewells are answered for it, and as it clears its modules before each test file, nothing is left from the run
- * before.
+ * vitest starts a process for every run, which takes longer than most tests. This process continues: vitest's start and
+ * stop messages are answered for it, and vitest clears its modules before each test file, so nothing remains from the
+ * previous run.
  */
 class LastingWorker extends ForksPoolWorker {
   static process;
@@ -99,7 +100,7 @@ export async function openSession({ root, file, source, mutants, tests }) {
   const endless = { maxReads: Number.POSITIVE_INFINITY, timeoutMs: 60_000, endAfterMs: 600_000 };
   const judges = [];
   for (const specification of specifications) {
-    // The first time takes longer than those to come.
+    // The first run takes longer than later ones.
     await run(specification, endless);
     const clean = await run(specification, endless);
     if (!clean.isOk) throw new Error(`${specification.moduleId} fails without any mutant: ${clean.by}`);

@@ -1,12 +1,12 @@
 /**
- * Runs before each test file of a mutation run: wakes one mutant, ends one that runs for ever, and gives up at the
- * first failure.
+ * Runs before each test file of a mutation run: activates one mutant, ends endless ones, and stops at the first
+ * failure.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, inject, vi } from "vitest";
 
 const { active, maxReads, timeoutMs } = inject("mutation");
-/** Mutants that the code came by: asked for in runs in which none is awake. */
+/** Mutants that the code reached; recorded in runs without an active mutant. */
 const reached = new Set();
 let numReads = 0;
 
@@ -16,7 +16,7 @@ globalThis.millraceMutant = (id) => {
   return id === active;
 };
 
-// A failure is all that is asked for: the smallest example of it would take long to find.
+// Only the failure counts: searching for its smallest example would take long.
 fc.configureGlobal({ endOnFailure: true });
 vi.setConfig({ testTimeout: timeoutMs, hookTimeout: timeoutMs });
 

@@ -1,4 +1,4 @@
-/** GGML's encoders behind the interface of this engine's, so that the same code writes a file with either. */
+/** GGML's encoders behind our encoders' interface, so that the same code writes a file with either. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
@@ -15,7 +15,7 @@ function python(args, input) {
 }
 
 /**
- * The part of a RowEncoder that files of blocks need, without feedback.
+ * The methods of a RowEncoder for block types, without feedback.
  * @param library the path of llama.cpp's `libggml-base.so`
  */
 export function ggmlEncoder(library) {

@@ -31,8 +31,8 @@ export class LossMeter {
   }
 
   /**
-   * Sums of each window: tokens compared, their KL divergence, those with the same likeliest token, and the text's
-   * negative log-likelihoods.
+   * Sums for each window: compared tokens, their KL divergence, tokens with the same likeliest prediction, and the
+   * text's negative log-likelihoods.
    */
   async of(copy) {
     const tested = await this.open(copy);
@@ -75,7 +75,7 @@ export function summaryOf(windows) {
   };
 }
 
-/** Ratios of one copy's KL divergence and perplexity to another's, with intervals of 95 % from windows drawn again. */
+/** Ratios of one copy's KL divergence and perplexity to another's, with 95 % intervals from resampled windows. */
 export function versus(ours, theirs) {
   const random = uniform(SEED);
   const kl = (indices) =>

@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 const PROGRAM = fileURLToPath(new URL("../../bin/millrace.js", import.meta.url));
 
 /**
- * @param args of `millrace`
+ * @param args arguments of `millrace`
  * @param onProcess called with the child process when it has started
- * @returns what it printed, as JSON if `--json` is among the arguments
+ * @returns its output, parsed as JSON if `--json` is among the arguments
  */
 export function millrace(args, { signal, onProcess } = {}) {
   return new Promise((resolve, reject) => {

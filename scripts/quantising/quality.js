@@ -1,6 +1,6 @@
 /**
- * Makes copies of a model by `millrace quantize`, and measures what each loses: over other texts beside GGML's
- * encoders, and in answers to tasks.
+ * Makes copies of a model by `millrace quantize`, and measures their losses: over other texts beside GGML's encoders,
+ * and in answers to tasks.
  */
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { ggmlEncoder } from "./ggml-encoder.js";
 import { LossMeter, summaryOf, versus } from "./losses.js";
 import { millrace } from "./millrace.js";
 
-/** Types by measured sensitivity, in a file of the size of the type that follows. */
+/** Prefix of types chosen by measured sensitivity, in a file of the size of the type after it. */
 const MIXED = "MIXED_";
 /** Seeds of chats that neither training nor `millrace eval` draws. */
 const SEEDS = { calibration: 7, losses: 990_001 };
@@ -24,13 +24,13 @@ const MANY_TOKENS = 2 ** 30;
 
 export const isMethod = (name) => METHODS.includes(name.startsWith(MIXED) ? name.slice(MIXED.length) : name);
 
-/** In the order of tables: each choice of types beside the type whose size it has. */
+/** In the order of the tables: each mixture beside the type of its size. */
 export function inOrder(names) {
   const place = (name) => METHODS.indexOf(name.replace(MIXED, "")) + (name.startsWith(MIXED) ? 0.5 : 0);
   return [...names].sort((a, b) => place(a) - place(b));
 }
 
-/** Chats of the families in turn. */
+/** Writes chats of the families in turn. */
 function writeChats(path, families, seed, count) {
   const mixtures = families.map(readMixture);
   const lines = Array.from({ length: count }, (_, i) => {
@@ -75,7 +75,7 @@ export async function measureQuality(settings, results, save, tell, signal) {
 
   /** Makes a copy, measures it, and removes it. */
   const measured = async (name, make, more = async () => ({})) => {
-    // A card lies beside a file, so each copy has a folder of its own.
+    // Each copy has its own folder, because a file's card lies beside it.
     const place = join(work, "copy");
     rmSync(place, { recursive: true, force: true });
     mkdirSync(place);

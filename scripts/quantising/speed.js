@@ -9,23 +9,23 @@ import { bytesIn } from "../../dist/src/convert/convert.js";
 import { openModel } from "../../dist/src/model/open-model.js";
 import { millrace } from "./millrace.js";
 
-/** The model itself, which all others are compared with. */
+/** The model itself, with which all copies are compared. */
 export const ORIGINAL = "F16";
 const BFLOAT16 = "BF16";
 export const USUAL_TYPES = [ORIGINAL, BFLOAT16, "Q8_0", "INT8", "FP8", "INT4_128", "Q4_0", "Q4_K_M"];
 export const isType = (name) => [ORIGINAL, BFLOAT16, ...METHODS].includes(name);
 
-/** Sequences at once: of prefill and decoding alone, and of decoding together. */
+/** Concurrent sequences: for prefill and decoding alone, and for decoding together. */
 const BATCH = 16;
-/** Prompts of the sequences that decode together: enough to start from, since their prefill is not looked at. */
+/** Prompts of the sequences that decode together; short, since their prefill is not measured. */
 const SHORT_PROMPT = 16;
-/** Tokens that sequences may go on decoding while others start. */
+/** Tokens that sequences may decode while others start. */
 const SLACK = 128;
 const POLL_MS = 100;
 
 /**
- * The path of a copy, which is made if it is missing. Nothing is calibrated: random weights have no texts, and speed
- * does not depend on values.
+ * The path of a copy, made if it is missing. It is not calibrated: random weights have no texts, and speed does not
+ * depend on values.
  */
 async function copyOf(type, { model, work, threads }, tell, signal) {
   if (type === ORIGINAL) return model;
@@ -42,12 +42,12 @@ async function copyOf(type, { model, work, threads }, tell, signal) {
 
 /**
  * Runs `millrace bench engine`.
- * @returns its result of one batch size, and the most memory that it had resident (Linux tells)
+ * @returns its result for one batch size, and its peak resident memory (on Linux)
  */
 async function bench(model, { threads, prefillTokens, genTokens }, { batch, promptTokens }, signal) {
   const shape = ["--batch", batch, "--prompt-tokens", promptTokens, "--gen-tokens", genTokens, "--repetitions", 1];
   const limits = ["--threads", threads, "--max-num-seqs", BATCH, "--max-model-len", prefillTokens + genTokens + SLACK];
-  // A prompt is one step; the prompts that decode together are one step too.
+  // A prompt is one step, and so are the prompts that decode together.
   limits.push("--max-num-batched-tokens", Math.max(prefillTokens, BATCH * SHORT_PROMPT));
   let peakBytes;
   let timer;
@@ -76,7 +76,7 @@ function peakBytesOf(pid) {
 
 /**
  * @param settings model, types, rounds, threads, prefillTokens, genTokens; `work`, a folder
- * @param results gets a row for each type, with its rounds; those that are there are left out
+ * @param results gets a row for each type, with its rounds; types that have a row are skipped
  */
 export async function measureSpeed(settings, results, save, tell, signal) {
   const { types, rounds, prefillTokens, model } = settings;
@@ -87,14 +87,14 @@ export async function measureSpeed(settings, results, save, tell, signal) {
     const row = results.rows[type];
     if (row.rounds.length >= rounds) continue;
     const path = await copyOf(type, settings, tell, signal);
-    // The first start packs the weights, which the timed ones find.
+    // The first start packs the weights, which later timed starts reuse.
     tell(`${type}: packed`);
     const { engine } = await bench(path, { ...settings, genTokens: 2 }, { batch: 1, promptTokens: 8 }, signal);
     Object.assign(row, { numBytes: bytesIn(path), weightBytes: engine.weightBytes, isa: engine.isa });
     save();
   }
   for (let round = 0; round < rounds; round++) {
-    // Each round begins with another type, so that none is always behind the same one.
+    // Each round begins with another type, so that no type always follows the same one.
     for (const type of types.map((_, i) => types[(i + round) % types.length])) {
       const row = results.rows[type];
       if (row.rounds.length > round) continue;

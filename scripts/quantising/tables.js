@@ -11,7 +11,7 @@ const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 const points = (share) => (100 * share).toFixed(1);
 const dropText = ({ drop, interval: [low, high] }) => `${points(drop)} (${points(low)} to ${points(high)})`;
 const ratio = ({ ratio: value, low, high }, digits = 2) => {
-  // Where neither copy loses anything there is no ratio.
+  // If neither copy loses anything, there is no ratio.
   if (!Number.isFinite(value)) return "";
   return `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 };
@@ -76,8 +76,8 @@ export function encodersTable({ rows }, inOrder) {
 }
 
 /**
- * Medians of the rounds with their ranges, and ratios to the original within the same round; what `quality` knows of
- * the same method beside them.
+ * Medians of the rounds with their ranges, and ratios to the original within the same round, beside the same method's
+ * figures in `quality`.
  */
 export function speedTable({ rows }, original, quality) {
   const names = Object.keys(rows).filter((name) => rows[name].rounds.length > 0);

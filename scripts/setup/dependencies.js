@@ -1,4 +1,4 @@
-/** npm packages: are those of package-lock.json installed, and if not, `npm ci` with progress. */
+/** Checks whether the npm packages of package-lock.json are installed, and otherwise runs `npm ci` with progress. */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { startStage } from "./stage-log.js";
 
 const PROGRESS_MS = 400;
 
-/** Packages every machine needs, by path; platform-specific and peer ones may rightly be absent. */
+/** Packages that every machine needs, by path; platform-specific and peer packages may be absent. */
 function requiredPackages(root) {
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
   return Object.entries(lock.packages).filter(
@@ -14,7 +14,7 @@ function requiredPackages(root) {
   );
 }
 
-/** Compares contents rather than dates: a fresh checkout or a copied folder has dates that mean nothing. */
+/** Compares contents instead of dates: dates of a fresh checkout or a copied folder mean nothing. */
 export function areDependenciesCurrent(root) {
   const hiddenLockPath = join(root, "node_modules", ".package-lock.json");
   if (!existsSync(hiddenLockPath)) return false;
@@ -24,19 +24,19 @@ export function areDependenciesCurrent(root) {
   );
 }
 
-/** `npm start` tells which npm runs; otherwise the one on PATH. */
+/** `npm start` passes the path of its npm; otherwise the one on PATH. */
 function npmCommand() {
   const npmPath = process.env.npm_execpath;
   if (npmPath?.endsWith(".js") && existsSync(npmPath)) return [process.execPath, [npmPath]];
   return ["npm", []];
 }
 
-/** @returns whether `npm ci` succeeded; its output is shown only when it did not. */
+/** @returns whether `npm ci` succeeded; its output is shown only if it failed. */
 export async function installDependencies(root) {
   const packages = requiredPackages(root);
   const stage = startStage("dependencies");
   const [command, prefix] = npmCommand();
-  // NODE_ENV=production or omit=dev would leave the compiler out.
+  // NODE_ENV=production or omit=dev would omit the compiler.
   const child = spawn(command, [...prefix, "ci", "--include=dev", "--no-audit", "--no-fund"], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],

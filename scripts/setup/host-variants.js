@@ -1,11 +1,11 @@
 /**
- * Which instruction sets of the kernels this machine runs. A start in a checkout compiles the kernels for these alone;
- * tests and packages have all of them. The names and what each needs are those of native/cpu/runtime/cpu.cc.
+ * The kernels' instruction sets that this machine runs. A start in a checkout compiles only these; tests and packages
+ * have all of them. Names and requirements are those of native/cpu/runtime/cpu.cc.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 
 const AVX2 = ["avx2", "fma", "f16c"];
-/** From the least to the best, with the flags that /proc/cpuinfo shows for it beside those of the one before. */
+/** From the least to the best, with the flags in /proc/cpuinfo that each needs beyond the one before. */
 const LADDERS = {
   x64: [
     ["avx2", AVX2],
@@ -19,10 +19,10 @@ const LADDERS = {
     ["neondot", ["asimddp"]],
   ],
 };
-/** The others call functions of those below them, down to this one. */
+/** Better sets call functions of those below them, down to this one. */
 const COMMON = "avx512";
 
-/** The first processor's block of /proc/cpuinfo, which has the flags of all. */
+/** The first processor's block of /proc/cpuinfo, whose flags apply to all. */
 function firstProcessor() {
   const buffer = Buffer.alloc(16_384);
   const file = openSync("/proc/cpuinfo", "r");
@@ -35,9 +35,9 @@ function firstProcessor() {
 
 /**
  * @param {string} arch Node's name
- * @param {string} cpuinfo text of /proc/cpuinfo, as far as the first line of flags
+ * @param {string} cpuinfo text of /proc/cpuinfo, at least up to the first line of flags
  * @returns {string[] | undefined} the best instruction set of the machine, and those whose functions it calls: the
- * portable kernels where it has no other; undefined: the text does not say
+ *   portable kernels if there is no other; undefined: the text has no flags
  */
 export function variantsFor(arch, cpuinfo) {
   const line = /^(?:flags|Features)\s*:(.*)$/m.exec(cpuinfo);
@@ -50,7 +50,9 @@ export function variantsFor(arch, cpuinfo) {
   return names.slice(common < 0 ? -1 : common);
 }
 
-/** @returns {string[] | undefined} undefined: all, since the machine does not say, or MILLRACE_ISA asks for one */
+/**
+ * @returns {string[] | undefined} undefined: all, because the machine's flags are unknown, or MILLRACE_ISA asks for one
+ */
 export function hostVariants() {
   if (process.platform !== "linux" || process.env.MILLRACE_ISA) return undefined;
   try {

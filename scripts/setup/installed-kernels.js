@@ -1,12 +1,12 @@
 /**
- * The kernels of an installed package: those that load, or else, where the package has their sources, compiled once
- * into its own folder.
+ * The kernels of an installed package: those that load, or otherwise, if the package has their sources, ones compiled
+ * once into its own folder.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** Why no kernels load here, as the program itself would say it; undefined = they do. */
+/** The reason why no kernels load here, in the program's own words; undefined: they load. */
 async function whyMissing(root) {
   const { loadKernels } = await import(pathToFileURL(join(root, "dist/src/backend/cpu/library/load.js")).href);
   try {
@@ -17,7 +17,7 @@ async function whyMissing(root) {
   }
 }
 
-/** @returns whether kernels are there; if not, the error is on stderr by then */
+/** @returns whether kernels load; if not, the error is on stderr */
 export async function ensureInstalledKernels(root) {
   const missing = await whyMissing(root);
   if (missing === undefined) return true;

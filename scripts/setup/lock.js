@@ -1,7 +1,7 @@
 /**
- * A lock file between processes, so that two starts at once do not install and compile over each other. The holder
- * touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over. It
- * takes over as src/core/file-lock.ts does, which cannot be used before it is compiled.
+ * A lock file between processes, so that two starts do not install and compile at the same time. The holder touches the
+ * file every second; a lock whose process is gone, or that is untouched for a minute, is taken over. The takeover
+ * follows src/core/file-lock.ts, which cannot run before it is compiled.
  */
 import { createHash } from "node:crypto";
 import { lstatSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -13,12 +13,12 @@ const HEARTBEAT_MS = 1_000;
 const ABANDONED_MS = 60_000;
 const POLL_MS = 150;
 
-/** One owner's line in the lock file. Unique per acquisition, so that a holder gives back no lock but its own. */
+/** One owner's line in the lock file. Unique per acquisition, so that a holder only releases its own lock. */
 function ownerLine() {
   return `${hostname()} ${process.pid} ${process.hrtime.bigint()}`;
 }
 
-/** @returns whether the file system did it */
+/** @returns whether the file system call succeeded */
 function tryCall(call) {
   try {
     call();
@@ -47,7 +47,7 @@ function isProcessAlive(pid) {
   }
 }
 
-/** Empty for a lock that cannot be read, such as a link to nothing, and for a holder without its line yet. */
+/** Empty for an unreadable lock, such as a dangling link, and for a holder that has not written its line. */
 function readLine(path) {
   try {
     return readFileSync(path, "utf8");
@@ -61,20 +61,20 @@ function isOld(path) {
   return touchedMs !== undefined && Date.now() - touchedMs > ABANDONED_MS;
 }
 
-/** Whether nobody stands behind the lock any more; only its age can speak against an empty one. */
+/** Whether the lock's process is gone or silent; an empty lock is judged by its age only. */
 function isAbandoned(path) {
   const [host, pid] = readLine(path).split(" ");
   return (host === hostname() && pid !== undefined && !isProcessAlive(Number(pid))) || isOld(path);
 }
 
-/** The file of the one who succeeds the owner that this file names; one that names none is known by itself. */
+/** The file of the successor to the owner that this file names; an empty file is identified by itself. */
 function successorOf(path, file) {
   const { ino, mtimeMs } = lstatSync(file, { throwIfNoEntry: false }) ?? {};
   const id = readLine(file) || `${ino} ${mtimeMs}`;
   return `${path}.after-${createHash("sha256").update(id).digest("hex").slice(0, 16)}`;
 }
 
-/** The lock and the files of those who took it over and did not get to the end of it, each of its predecessor. */
+/** The lock, and the files of unfinished takeovers, each named after its predecessor. */
 function chainOf(path) {
   const files = [];
   const isThere = (file) => lstatSync(file, { throwIfNoEntry: false }) !== undefined;
@@ -83,9 +83,9 @@ function chainOf(path) {
 }
 
 /**
- * Takes over an abandoned lock. Many may see it so: its owner's successor is who creates the file that is named after
- * it, and that file becomes the lock. Who comes later, when that name is free again, sees that the lock does not lead
- * to its own file any more.
+ * Takes over an abandoned lock, which several processes may attempt: the successor is the process that creates the file
+ * named after the owner, and that file becomes the lock. A later process, for which that name is free again, finds that
+ * the lock no longer leads to its own file.
  */
 function succeed(path, line) {
   const chain = chainOf(path);
@@ -117,7 +117,7 @@ export async function withLock(path, work, onWait = () => {}) {
   };
   const heartbeat = setInterval(() => {
     const now = new Date();
-    // Removed from outside: the work goes on, and there is nothing left to keep fresh.
+    // The lock was removed from outside: the work continues, without a lock to refresh.
     tryCall(() => utimesSync(path, now, now));
   }, HEARTBEAT_MS);
   heartbeat.unref();

@@ -1,7 +1,7 @@
-/** Whether a command will measure this machine's CPU, for which the launcher then builds what measures. */
+/** Whether a command measures this machine's CPU, for which the launcher must build the probes. */
 import { existsSync } from "node:fs";
 
-/** @returns what follows `name`, as the next word or after an equals sign; undefined: it is not there */
+/** @returns the value after `name`, as the next word or after an equals sign; undefined: the flag is absent */
 function flagValue(args, name) {
   const index = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
   if (index < 0) return undefined;
@@ -11,9 +11,9 @@ function flagValue(args, name) {
 const hasNvidiaGpu = () => existsSync("/proc/driver/nvidia/version");
 
 /**
- * `plan` measures where it plans for this CPU, and was not told its speeds.
+ * `plan` measures if it plans for this CPU without given speeds.
  *
- * @param args what follows the program's name
+ * @param args arguments after the program's name
  */
 export function needsProbes(args, hasGpu = hasNvidiaGpu) {
   if (args[0] !== "plan" || args.some((arg) => arg === "--help" || arg === "-h")) return false;

@@ -1,6 +1,6 @@
-/** Skipped tests as lines for the end of a run: a line for each reason, with how many and where. */
+/** Skipped tests as lines for the end of a run: each reason with its count and places. */
 
-/** A test's name says what it needs where its condition is in the test file. */
+/** If the condition is in the test file, the test's name states its requirement. */
 function reasonOf({ name, reason }) {
   return /\((needs [^()]+)\)/.exec(name)?.[1] ?? reason;
 }

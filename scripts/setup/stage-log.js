@@ -1,6 +1,4 @@
-/**
- * Progress of set-up stages on stderr: a line that rewrites itself on a terminal, and one line now and then elsewhere.
- */
+/** Progress of set-up stages on stderr: a line that rewrites itself on a terminal, and occasional lines elsewhere. */
 
 const QUIET_MS = 5_000;
 

@@ -1,5 +1,5 @@
 /**
- * Staleness by stamp: a hash over paths, sizes and modification times of the sources, kept from the last successful
+ * Staleness by stamp: a hash over paths, sizes and modification times of the sources, stored by the last successful
  * build.
  */
 import { createHash } from "node:crypto";
@@ -23,7 +23,7 @@ export function listFiles(root, path, isWanted = () => true) {
     });
 }
 
-/** @param salt whatever else decides the result: platform, compiler, flags. */
+/** @param salt everything else that determines the result: platform, compiler, flags. */
 export function hashSources(root, paths, isWanted, salt = "") {
   const hash = createHash("sha256").update(salt);
   for (const file of paths.flatMap((path) => listFiles(root, path, isWanted))) {

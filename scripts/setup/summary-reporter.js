@@ -5,8 +5,8 @@
 import { writeFileSync } from "node:fs";
 
 /**
- * vitest keeps the reason of `ctx.skip("reason")` as the result's note; `test.skipIf` has none, so the test's name must
- * say it.
+ * vitest stores the reason of `ctx.skip("reason")` as the result's note; `test.skipIf` has none, so the test's name
+ * must state it.
  */
 function skippedRecord(testCase, testModule) {
   const { note } = testCase.result();

@@ -1,6 +1,4 @@
-/**
- * Quantised copies of models that are served with `--quantization`: made at the first start, found again at later ones.
- */
+/** Quantised copies of models for `serve --quantization`: made at the first start, reused at later ones. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -13,7 +11,7 @@ import { isFolderMethod } from "./folder-formats.js";
 import { ENCODERS, versionsOf } from "./identity.js";
 import { METHODS, type Method, quantisedStorage } from "./storage.js";
 
-/** Names that users of vLLM and bitsandbytes know. */
+/** Names that users know from vLLM and bitsandbytes. */
 const ALIASES: Readonly<Record<string, Method>> = { INT8: "Q8_0", INT4: "Q4_K_M" };
 
 export const QUANTIZATIONS: readonly string[] = [
@@ -26,14 +24,14 @@ export function methodOf(name: string): Method | undefined {
   return ALIASES[upper] ?? METHODS.find((method) => method === upper);
 }
 
-/** A copy's name behind its prefix; one that is being made has another. */
+/** A finished copy's name after its prefix; an unfinished copy has another form. */
 const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
 
 const DAY_MS = 86_400_000;
 
 /**
- * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is
- * kept.
+ * The path of a quantised copy in the cache. Several processes may call this at once: each writes a copy, and the first
+ * finished one is kept.
  * @param path of a model on this disk
  */
 export async function quantisedCopy(
@@ -61,9 +59,9 @@ export async function quantisedCopy(
     const tell = (done: number, total: number): void => stage.update(`${Math.floor((100 * done) / total)} % written`);
     await convertModel({ model: path, out: copy, type }, tell, (text) => stage.note(text));
   } catch (thrown) {
-    // Another process was faster.
+    // If the copy exists, another process was faster.
     if (!(thrown instanceof MillraceError)) throw thrown;
-    // The cache has no room, and nobody named it: the error of `--out` would name an option that was not given.
+    // If not, the cache is full: the error of `--out` would name an option that the user did not give.
     if (!existsSync(copy))
       throw thrown.code === "invalid_option" && isSystemError(thrown.cause) ? cannotKeep(folder, thrown.cause) : thrown;
   } finally {
@@ -71,7 +69,7 @@ export async function quantisedCopy(
   }
   for (const name of readdirSync(folder)) {
     const each = join(folder, name);
-    // An earlier copy of the model, whose files have changed since.
+    // An earlier copy of the model, from before its files changed.
     const isOlder = name.startsWith(prefix) && COPY.test(name.slice(prefix.length)) && each !== copy;
     if (isOlder || isLeftOver(each)) rmSync(each, { recursive: true, force: true });
   }
@@ -97,7 +95,7 @@ function cannotKeep(folder: string, cause: unknown): MillraceError {
   });
 }
 
-/** Whether a process that was stopped left it unfinished: none works on a copy for a day. */
+/** Whether a stopped process left the copy unfinished: no process works on a copy for a day. */
 function isLeftOver(path: string): boolean {
   if (!path.includes(".partial-")) return false;
   const found = statSync(path, { throwIfNoEntry: false });

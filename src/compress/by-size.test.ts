@@ -1,4 +1,4 @@
-/** The order in which `--method auto` tries, on the bundled models: by what a copy would weigh, and not by names. */
+/** The order of trials of `--method auto`, on the bundled models: by a copy's size, not by names. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";

@@ -1,4 +1,4 @@
-/** Methods in the order of the size that they give a model. */
+/** Orders methods by the size that they give a model. */
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { asWritten } from "../convert/weights/delta-layers.js";
 import { tensorsOf } from "../convert/weights/model-tensors.js";
@@ -10,7 +10,7 @@ import type { OpenModel } from "../model/open-model.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import { type Method, quantisedStorage } from "./storage.js";
 
-/** The smallest first, without those that make the model no smaller or cannot store it; equals stay in their order. */
+/** Smallest first, without methods that save nothing or cannot store the model; equal ones keep their order. */
 export function bySize(model: OpenModel, methods: readonly Method[], layout: Layout): readonly Method[] {
   const copy = asWritten(model, !methods.some(isFolderMethod));
   const all = tensorsOf(copy.config, copy.tensors());
@@ -33,7 +33,7 @@ export function bySize(model: OpenModel, methods: readonly Method[], layout: Lay
   }
 }
 
-/** Bytes that the matrices take in this storage; undefined: some have a shape that the method cannot store */
+/** Bytes of the matrices in this storage; undefined if the method cannot store the shape of one. */
 function bytesIn(storage: ReturnType<typeof quantisedStorage>, tensors: readonly ModelTensor[]): number | undefined {
   const plainBytes = (type: WeightType, { shape: [rows, cols] }: ModelTensor): number =>
     rows * rowByteLength(type, cols!)!;

@@ -1,4 +1,4 @@
-/** The user's texts as token ids: most to calibrate with, some to measure the loss on. */
+/** The user's texts as token ids: most for calibration, some for measuring the loss. */
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
 import { parseChats } from "../quality/check.js";
@@ -6,25 +6,25 @@ import type { ChatTemplate } from "../text/template/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 
 export interface Calibration {
-  /** Token ids, at least two in each. */
+  /** Windows of at least two token ids. */
   readonly windows: readonly (readonly number[])[];
   readonly heldOut: readonly (readonly number[])[];
 }
 
-/** Tokens computed together, as benchmarks of perplexity have it. */
+/** Tokens per window, as in perplexity benchmarks. */
 export const WINDOW = 512;
-/** A token has fewer on average, so more of a text is never needed. */
+/** Tokens have fewer characters on average, so no more of a text is needed. */
 const MOST_CHARACTERS_PER_TOKEN = 64;
-/** Every so-many-th window is held out. */
+/** Interval of held-out windows. */
 const HELD_OUT_EVERY = 8;
-/** With fewer, no window would be held out of a long text. */
+/** With fewer tokens, a long text would have no held-out window. */
 export const LEAST_TOKENS = HELD_OUT_EVERY * WINDOW;
 const MOST_HELD_OUT_TOKENS = 16_384;
 
 /**
  * @param path chats as JSON lines, or any other text
- * @param maxTokens to calibrate with
- * @throws file_unreadable, and invalid_option where there is too little
+ * @param maxTokens for calibration
+ * @throws file_unreadable, and invalid_option if there are too few
  */
 export function readCalibration(
   path: string,
@@ -36,7 +36,7 @@ export function readCalibration(
   const window = Math.min(WINDOW, contextLength);
   const isChats = path.endsWith(".jsonl");
   const texts = isChats ? chatTexts(text, path, chatTemplate) : [text];
-  // A template writes the special tokens itself, as the server's chats have them.
+  // A chat template writes the special tokens itself, as for the server's chats.
   const addSpecial = !isChats || chatTemplate === undefined;
   const windows: number[][] = [];
   const heldOut: number[][] = [];

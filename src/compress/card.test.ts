@@ -1,4 +1,4 @@
-/** The card, whole: hub and people read it. */
+/** The whole card, because the hub and people read it. */
 import { expect, test } from "vitest";
 import { packageVersion } from "../core/package-root.js";
 import type { Comparison } from "../quality/compare.js";

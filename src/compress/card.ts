@@ -1,4 +1,4 @@
-/** The card of a quantised model: what was done, with which data, behind which gate, and what it cost. */
+/** The card of a quantised model: its method, data, quality gate and losses. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -15,33 +15,33 @@ export interface Candidate {
   /** Size of the whole file. */
   readonly numBytes: number;
   readonly weightBytes: number;
-  /** Mean over all weights, including those that stay wider. */
+  /** Mean over all weights, including unquantised ones. */
   readonly bitsPerWeight: number;
-  /** Inputs whose scales were moved into the weights; absent: scales stay. */
+  /** Inputs whose scales moved into the weights; absent: scales stay. */
   readonly scaled?: MovedInputs | undefined;
   readonly loss?: Divergence | undefined;
   readonly quality?: Comparison | undefined;
 }
 
-/** A file of the user's. */
+/** A file that the user gave. */
 export interface DataFile {
-  /** Without its folder, which is nobody else's business. */
+  /** The name without its folder, which is private. */
   readonly name: string;
   /** SHA-256 of the file's bytes, in hexadecimal digits. */
   readonly sha256: string;
 }
 
 export interface CardFacts {
-  /** Name of the original, as the user gave it. */
+  /** Name of the original, as the user wrote it. */
   readonly model: string;
-  /** Texts, of which so many tokens were used; or an importance matrix, of which the number is not known. */
+  /** Texts, with the number of used tokens; or an importance matrix, whose number of tokens is unknown. */
   readonly calibration: (DataFile & { readonly numTokens: number | undefined }) | undefined;
   /** Questions of the gate. */
   readonly evals: DataFile | undefined;
-  /** GGUF, or a folder's. */
+  /** GGUF, or a folder's layout. */
   readonly layout: string;
   readonly rounding: "gptq" | "nearest";
-  /** On which the run began. @example "2026-11-28" */
+  /** Start date of the run. @example "2026-11-28" */
   readonly date: string;
 }
 

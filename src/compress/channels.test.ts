@@ -1,4 +1,4 @@
-/** Moving scales changes the weights of every family, and nothing that the model computes. */
+/** Moving scales changes the weights of every family, but none of the model's results. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let numPlaces = 0;
 const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
-/** Scales all channels of a model at random, by factors of up to four either way. */
+/** Scales all channels of a model by random factors between a quarter and four. */
 function scaled(model: OpenModel, seed: number): OpenModel {
   const rng = new TestRng(seed);
   const moved = new MovedScales();
@@ -51,7 +51,7 @@ async function expectSame(original: string, copy: string): Promise<void> {
   weightsOnly(original, copy, (model) => scaled(model, 5));
   const answers = await completionsOf(copy);
   expectClose(answers, plain);
-  // Sums of other numbers: the weights are others.
+  // The weights differ, so the products are summed from other numbers.
   expect(answers).not.toEqual(plain);
 }
 
@@ -74,12 +74,12 @@ describe("files", () => {
 });
 
 describe("folders", () => {
-  // The tiny llama has a rope that no copy can state, and folders have no words for experts as gpt-oss has them.
+  // No copy can state the tiny llama's rope, and folders cannot express gpt-oss's experts.
   const names = MODEL_FOLDERS.filter((name) => name !== "llama" && !name.startsWith("gptoss"));
-  /** Copies that cannot say how the tiny model works. */
+  /** Copies that cannot express the tiny model. */
   const refused = new Set(["gemma3.gguf", "qwen3moe.gguf", "glm4_moe_lite.gguf", "nemotron_h_mixed.gguf"]);
   const isFolder = (copy: string) => !copy.endsWith(".gguf");
-  // Folders of these are not written.
+  // There is no folder writer for these.
   const copies = names
     .flatMap((name) => [name, `${name}.gguf`])
     .filter((copy) => !refused.has(copy) && !((copy.startsWith("gemma4") || isReadOnlyFolder(copy)) && isFolder(copy)));
@@ -100,18 +100,18 @@ test("each family moves what it can", () => {
     return makersOf(path);
   };
   expect(makers("llama")).toEqual(["attn_norm", "attn_v", "ffn_norm", "ffn_up"]);
-  // No norm stands before its sub-layers.
+  // olmo2 has no norm before its sub-layers.
   expect(makers("olmo2")).toEqual(["attn_v", "ffn_up"]);
-  // Its up projections are clamped, and each expert would have channels of its own.
+  // gpt-oss's up projections are clamped, and each expert would have its own channels.
   expect(makers("gpt-oss")).toEqual(["attn_norm", "attn_v", "ffn_norm"]);
   expect(makers("qwen3moe")).toEqual(["attn_norm", "attn_v", "ffn_norm"]);
   expect(makers("glm4moe")).toEqual(["attn_norm", "attn_v", "ffn_norm", "ffn_up_shexp"]);
   // The heads of a recurrent layer share the norm that makes the output's input.
   expect(makersOf(fixture("hf/qwen35"))).toEqual(["attn_norm", "ssm_norm", "ffn_norm", "ffn_up"]);
   expect(makersOf(fixture("hf/qwen3next"))).toEqual(["attn_norm", "ssm_norm", "ffn_norm", "ffn_up_shexp"]);
-  // The gate behind a convolution multiplies the output's input.
+  // The gate after a convolution multiplies the output's input.
   expect(makersOf(fixture("hf/lfm2"))).toEqual(["attn_norm", "in_proj", "ffn_norm", "ffn_up"]);
-  // Its values are normed, and the norms of its experts and of the part beside them are two.
+  // Gemma 4's values have a norm, and its experts and the part beside them have separate norms.
   expect(makersOf(fixture("hf/gemma4_moe"))).toEqual(["attn_norm", "ffn_norm", "pre_ffw_norm_2", "ffn_up"]);
   expect(makersOf(fixture("hf/phi3"))).toEqual(["attn_norm", "attn_qkv", "ffn_norm", "ffn_up"]);
 });

@@ -1,7 +1,7 @@
 /**
  * Channels of a layer whose scale can move: the tensor that makes them is divided by it, the matrices that read them
- * are multiplied, and the model computes what it did. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978) choose
- * such scales, each for a purpose of its own.
+ * are multiplied, and the model's results stay the same. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978)
+ * choose such scales, for different purposes.
  */
 
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
@@ -11,11 +11,11 @@ import { readRange } from "../model/description/read-rows.js";
 import type { ServableModel } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 
-/** An input of matrices, and what makes its values. Names are llama.cpp's. */
+/** An input of matrices, and the maker of its values. Names are llama.cpp's. */
 export interface Channels {
   /** A norm, whose gains are divided, or rows of a matrix and values of its bias, from `start` on. */
   readonly maker: { readonly norm: string } | { readonly matrix: string; readonly start: number };
-  /** Every matrix that reads the input, under each name that files have for it. */
+  /** Every matrix that reads the input, under each of its possible names. */
   readonly readers: readonly string[];
   /** Columns of the readers. */
   readonly cols: number;
@@ -25,8 +25,8 @@ export interface Channels {
 }
 
 /**
- * Channels of a layer. Where no norm stands before a sub-layer (olmo2), its input is the residual stream, which others
- * read too: it has none.
+ * Channels of a layer. A sub-layer without a norm before it (olmo2) has none: its input is the residual stream, which
+ * other matrices read too.
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
   const finder = new ChannelFinder(config, tensors(), layer);
@@ -83,10 +83,10 @@ class ChannelFinder {
   #within(mixer: Mixer): readonly Channels[] {
     switch (mixer.kind) {
       case "attention":
-        // A norm of values would undo their scales.
+        // A norm of the values would undo their scales.
         return this.config.hasValueNorm ? [] : [this.#ofValues(mixer)];
       case "delta":
-        // All heads of a recurrent layer have one norm.
+        // All heads of a recurrent layer share one norm.
         return [
           {
             ...this.#ofStates(mixer.numHeads * mixer.valueDim),
@@ -95,15 +95,15 @@ class ChannelFinder {
           },
         ];
       case "mamba":
-        // The gate before the norm makes no channel linear but the norm's own.
+        // Behind the gate, only the norm's own channels are linear.
         return [this.#ofStates(mixer.numHeads * mixer.valueDim)];
       case "convolution": {
-        // The gate behind a convolution multiplies its outputs.
+        // The gate after a convolution multiplies its outputs.
         const maker = { matrix: this.#tensor("shortconv.in_proj"), start: mixer.width };
         return [{ maker, readers: [this.#tensor("shortconv.out_proj")], ...ownChannels(mixer.width) }];
       }
       default:
-        // What meets latent attention's values is in one matrix with them, or in one stack.
+        // Latent attention has its values in one matrix or stack with other projections.
         return [];
     }
   }
@@ -126,7 +126,10 @@ class ChannelFinder {
     return { maker: { norm: this.#tensor("ssm_norm") }, readers: [this.#tensor("ssm_out")], ...ownChannels(cols) };
   }
 
-  /** A gated part is linear in its up projection, unless that is clamped. Each expert would have its own channels. */
+  /**
+   * A gated part is linear in its up projection, unless the projection is clamped. Each expert would have its own
+   * channels.
+   */
   #ofUp(end: string, width: number, { isGated }: FeedForward): readonly Channels[] {
     if (this.config.activation === "clampedSwiglu" || isGated === false || width === 0) return [];
     const maker = { matrix: this.#tensor(`ffn_up${end}`), start: this.#has(`ffn_gate${end}`) ? 0 : width };
@@ -158,11 +161,11 @@ interface Factors {
   readonly cols?: Float32Array;
 }
 
-/** Scales that were moved, and the model that has them. */
+/** Scales that were moved, and their application to the model. */
 export class MovedScales {
   readonly #factors = new Map<string, Factors>();
 
-  /** Divides the channels' maker by `scales` [count] and multiplies their readers. Channels are moved once. */
+  /** Divides the channels' maker by `scales` [count] and multiplies their readers. Call once per channels. */
   move({ maker, readers, cols, channelOf }: Channels, scales: Float32Array): void {
     const divided = { rows: { start: "norm" in maker ? 0 : maker.start, factors: scales.map((scale) => 1 / scale) } };
     if ("norm" in maker) this.#add(maker.norm, divided);
@@ -179,7 +182,7 @@ export class MovedScales {
     return this.#factors.get(name.endsWith(".weight") ? name : `${name}.weight`)?.cols;
   }
 
-  /** Reads the scales when its tensors are read: those of a layer may be chosen just before. */
+  /** The scales are read when a tensor is read, since a layer's scales may be chosen just before. */
   applyTo(model: OpenModel): OpenModel {
     return {
       ...model,

@@ -1,4 +1,4 @@
-/** Rounding with feedback, on the bundled student: what is measured when, and that it is used. */
+/** Rounding with feedback on the bundled student: the order of measurements, and their use. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

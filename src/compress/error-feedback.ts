@@ -1,7 +1,7 @@
 /**
- * Rounding with feedback (GPTQ): the columns that are rounded later correct the error of a column, as far as their
- * inputs vary together. The inputs are those of the original model over the user's texts (decision 188), measured for
- * few layers at a time.
+ * Rounding with feedback (GPTQ): the error of each column is corrected in later columns, as far as their inputs
+ * correlate. The inputs are those of the original model over the user's texts (decision 188), measured for a few layers
+ * at a time.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Feedback, RowEncoder } from "../backend/backend.js";
@@ -18,21 +18,21 @@ import type { Importance } from "./importance.js";
 import type { InputPeaks } from "./input-peaks.js";
 import type { ScaleMover } from "./scale-mover.js";
 
-/** The encoder of matrices, with the measurements that it uses. */
+/** The matrices' encoder, with its measurements. */
 export interface Rounding {
   readonly encoder: RowEncoder;
-  /** undefined: all columns are as important */
+  /** undefined: all columns weigh the same */
   readonly importance: Importance | undefined;
   /** undefined: each value is rounded to the nearest */
   readonly feedback?: ErrorFeedback | undefined;
-  /** For inputs with fixed scales; undefined: they have a scale for each token */
+  /** For inputs with fixed scales; undefined: each token has its own scale */
   readonly peaks?: InputPeaks | undefined;
-  /** undefined: scales stay where the model has them */
+  /** undefined: scales stay in place */
   readonly mover?: ScaleMover | undefined;
 }
 
 /**
- * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with
+ * Weights of a block's squared errors in the search for its scales: the columns' importance, or its square root with
  * feedback, which corrects a part of the errors.
  */
 export function weightsOf(rounding: Rounding, name: string, cols: number): Float32Array | undefined {
@@ -42,24 +42,24 @@ export function weightsOf(rounding: Rounding, name: string, cols: number): Float
 }
 
 interface FeedbackSettings {
-  /** The path of the original. */
+  /** The original's path. */
   readonly model: string;
-  /** Token ids, each text within the context. */
+  /** Token ids; each text fits into the context. */
   readonly texts: readonly (readonly number[])[];
   readonly encoder: RowEncoder;
-  /** A GGUF file is written, whose blocks have their columns in a row; false: a folder. */
+  /** True for a GGUF file, whose blocks cover adjacent columns; false for a folder. */
   readonly isFile: boolean;
-  /** Moves the scales of each layer before its feedback is prepared. */
+  /** Moves each layer's scales before its feedback is prepared. */
   readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
-  /** Upper bound of the Gram matrices of one turn; absent: MOST_BYTES */
+  /** Most bytes of the Gram matrices of one turn; absent: MOST_BYTES */
   readonly mostBytes?: number;
 }
 
 export class ErrorFeedback implements Preparation {
   /** By the matrix's name, without `.weight`. */
   readonly #known = new Map<string, Feedback>();
-  /** Layers from `#first` up to `#end` are measured. */
+  /** The current turn measures layers from `#first` up to `#end`. */
   #first = 0;
   #end = 0;
   #wanted = 0;
@@ -111,7 +111,7 @@ export class ErrorFeedback implements Preparation {
       stage.update(`factor of ${first === end - 1 ? "" : `${names[0]!.split(".", 2).join(".")}, `}${cols} columns`);
       await setImmediate();
       this.signal.throwIfAborted();
-      // Without inputs, or with some beyond all bounds, there is nothing to correct.
+      // Without inputs, or with infinite ones, there is nothing to correct.
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
       if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
@@ -148,7 +148,7 @@ export class ErrorFeedback implements Preparation {
   }
 }
 
-/** Changes the lower half of a Gram matrix as if the columns were divided by `factors`. */
+/** Changes the lower half of a Gram matrix to that of columns divided by `factors`. */
 function divide(gram: Float32Array, factors: Float32Array): void {
   const cols = factors.length;
   for (let i = 0; i < cols; i++) {

@@ -1,12 +1,10 @@
-/** The turns in which layers are measured, by arithmetic: of models that no test can load. */
+/** The turns in which layers are measured, computed for models too large for tests. */
 import { expect, test } from "vitest";
 import { bytesOfTurn, endOfTurn } from "./feedback-plan.js";
 
 const GiB = 2 ** 30;
 
-/**
- * Bytes of each Gram matrix of each layer: of the inputs of attention, of its output, and of both feed-forward parts.
- */
+/** Bytes of each layer's Gram matrices: for the inputs of attention, of its output, and of both feed-forward parts. */
 const layersOf = (numLayers: number, width: number, inner: number) =>
   Array.from({ length: numLayers }, () => [width, width, width, inner].map((cols) => 4 * cols ** 2));
 

@@ -4,13 +4,10 @@
  * one comes first, where it costs least.
  */
 
-/** Most bytes that a turn's Gram matrices take with their copies. One layer is measured even if it needs more. */
+/** Most bytes of a turn's Gram matrices and their copies. A single layer is measured even if it needs more. */
 const MOST_BYTES = 3 * 2 ** 30;
 
-/**
- * Bytes of a turn at its peak: every Gram matrix or its factor, and the largest a second time, on its way from one to
- * the other.
- */
+/** Peak bytes of a turn: every Gram matrix or its factor, and the largest twice, while it is converted. */
 export function bytesOfTurn(layers: readonly (readonly number[])[]): number {
   const grams = layers.flat();
   return grams.reduce((sum, bytes) => sum + bytes, 0) + grams.reduce((most, bytes) => Math.max(most, bytes), 0);

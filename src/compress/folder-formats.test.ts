@@ -1,4 +1,4 @@
-/** Folders that are quantised are read back as what was meant, in every layout. */
+/** Quantised folders in every layout are read back with the intended values. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -34,7 +34,7 @@ async function quantised(method: FolderMethod, layout: Layout) {
   return { model: openModel(out), config: config.quantization_config };
 }
 
-/** Of a matrix that the rope turns, and of one that it does not. */
+/** One matrix with rope, one without. */
 const NAMES = ["blk.0.attn_q.weight", "blk.1.ffn_down.weight"] as const;
 
 function matrixOf(model: ReturnType<typeof openModel>, name: (typeof NAMES)[number]): Float32Array {
@@ -49,7 +49,7 @@ const relativeError = (got: Float32Array, wanted: Float32Array): number => {
   return Math.sqrt(square(got.map((value, i) => value - wanted[i]!)) / square(wanted));
 };
 
-/** The student as a plain folder, which has the rope's rows in the same order. */
+/** The student as a plain folder, with the rope's rows in the same order. */
 async function plain() {
   const out = join(tempTree({}), "plain");
   await convertModel({ model: STUDENT, out, type: "F32" });
@@ -78,7 +78,7 @@ test.each(LAYOUTS.slice(0, 2))("four bits in the layout of %s are the weights of
       return NAMES.map((name) => matrixOf(model, name));
     }),
   );
-  // Scales are halves in GPTQ's and AWQ's, and in the model's own type in compressed-tensors.
+  // GPTQ and AWQ have halves as scales; compressed-tensors has the model's own type.
   for (const [i, matrix] of values[0]!.entries()) expect(relativeError(matrix, values[1]![i]!)).toBeLessThan(0.02);
 });
 
@@ -113,7 +113,7 @@ test("NVFP4: matrices that engines fuse share their divisor, and rows of no whol
   expect([64, 96, 128].map((cols) => takesLayer("NVFP4", tensor(cols)))).toEqual([true, false, true]);
 });
 
-/** compressed-tensors' own file with one scale for each tensor. */
+/** compressed-tensors' own file with one scale per tensor. */
 const TENSOR_SCALES = fixture("hf-quantized/fp8-tensor");
 
 test("FP8_TENSOR makes the codes and scales of compressed-tensors' own file; matrices that engines fuse share their largest scale", () => {

@@ -1,6 +1,6 @@
 /**
- * Methods of quantising into a Hugging Face folder: how each stores a layer, and what config.json says of it. vLLM,
- * SGLang and TGI read all of them, TensorRT-LLM those of FP8 (docs/guides/quantize.md). Layouts: the packages
+ * Quantising methods for Hugging Face folders: each one's storage of a layer, and its config.json entry. vLLM, SGLang
+ * and TGI read all of them, TensorRT-LLM those of FP8 (docs/guides/quantize.md). Layouts: the packages
  * compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks; ModelOpt's file. `src/model/hf/quantized` reads
  * them.
  */
@@ -26,7 +26,7 @@ interface FolderRecipe {
   readonly group?: number;
 }
 
-/** By size, the largest first. */
+/** Largest first. */
 const RECIPES = {
   INT8: { kind: "int8" },
   FP8: { kind: "fp8" },
@@ -47,31 +47,34 @@ export const isFolderMethod = (method: string): method is FolderMethod => method
 const SQUARE = 128;
 
 /**
- * Linear layers within the blocks of a model; embeddings, the output matrix, routers, and gates of recurrent states
- * stay as they are.
+ * Linear layers within a model's blocks; embeddings, the output matrix, routers, and gates of recurrent states stay
+ * plain.
  */
 const LINEAR =
   /^blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ssm_(in|out)|shortconv\.(in|out)_proj|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
 
-/** A layer's codes and scales, and the values that they stand for. */
+/** A layer's codes and scales, and the values that they represent. */
 interface Coded {
   readonly type: ScaledType;
   readonly codes: Uint8Array;
-  /** As they are stored. */
+  /** The stored scales. */
   readonly scales: Uint8Array | Uint16Array | Float32Array;
-  /** One for each `group` columns of a row. */
+  /** The value of the scale of each `group` columns of a row. */
   readonly perGroup: Float32Array;
   readonly group: number;
-  /** NVFP4's: the stored scales are divided by it. */
+  /** NVFP4's divisor of the stored scales. */
   readonly divisor?: number;
 }
 
-/** How rows are rounded. `weights` are of the columns' squared errors; undefined: equal. */
+/** Parameters of rounding rows. `weights` are those of the columns' squared errors; undefined: equal. */
 interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;
-  /** Largest of all values that share a scale or divisor of the matrix; absent: the largest of the rounded values. */
+  /**
+   * Largest magnitude among all values that share a scale or divisor of the matrix; absent: the largest of the rounded
+   * values.
+   */
   readonly largest?: number | undefined;
 }
 
@@ -134,7 +137,7 @@ export function roundedAs(
   return Float32Array.from(codes, (code, at) => levelOf(code) * perGroup[Math.floor(at / group)]!);
 }
 
-/** The number that a code's bits stand for. */
+/** Number that a code represents. */
 const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
   e4m3: (code) => E4M3[code]!,
   int8: (code) => (code << 24) >> 24,
@@ -142,7 +145,7 @@ const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
   e2m1: (code) => E2M1_GRID[code]! / 2,
 };
 
-/** Whether a layer is quantised. */
+/** Whether the method quantises the layer. */
 export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: ModelTensor): boolean {
   const { kind, group }: FolderRecipe = RECIPES[method];
   if (cols === undefined || !LINEAR.test(name)) return false;
@@ -151,8 +154,8 @@ export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: 
 }
 
 /**
- * @param plain of the matrices that are not quantised, and of four-bit scales
- * @param fused of the model whose layers are stored
+ * @param plain type of the unquantised matrices, and of four-bit scales
+ * @param fused fused matrices of the model
  */
 export function layerStorage(
   method: FolderMethod,
@@ -193,11 +196,11 @@ export function layerStorage(
 
 const INPUT_SCALE = { part: "input_scale", type: "F32", shape: [1] } as const;
 
-/** Two columns' codes a byte, the first in its low half. */
+/** Two columns' codes per byte, the first in the low half. */
 const inPairs = (codes: Uint8Array): Uint8Array =>
   Uint8Array.from({ length: codes.length / 2 }, (_, i) => codes[2 * i]! | (codes[2 * i + 1]! << 4));
 
-/** Where NVIDIA's ModelOpt says how a folder is quantised; TensorRT-LLM believes it before config.json. */
+/** File in which NVIDIA's ModelOpt describes a quantised folder; TensorRT-LLM prefers it to config.json. */
 const MODELOPT_NAME = "hf_quant_config.json";
 
 const modelOptConfig = (ignored: readonly string[]): object => ({
@@ -255,7 +258,7 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
   },
 };
 
-/** Engines merge matrices and cut them between devices at multiples of a square. */
+/** Engines merge matrices, and cut them between devices at multiples of a square. */
 function assertWholeSquares(rows: number, cols: number): void {
   if (rows % SQUARE === 0 && cols % SQUARE === 0) return;
   throw new MillraceError(
@@ -303,7 +306,7 @@ function packed(
   return [...parts, bytesOf(Int32Array.from({ length: cols }, (_, col) => Math.floor(col / group)))];
 }
 
-/** The names that compressed-tensors has. */
+/** Names in compressed-tensors. */
 const COMPRESSED = {
   int8: { format: "int-quantized", type: "int", strategy: "channel" },
   fp8: { format: "float-quantized", type: "float", strategy: "channel" },
@@ -346,7 +349,7 @@ function configOf(
       sym: true,
       lm_head: false,
       checkpoint_format: "gptq",
-      // GPTQModel's way of saying which layers have plain weights.
+      // GPTQModel's list of layers with plain weights.
       dynamic: Object.fromEntries(
         ignored.flatMap((name) => (name === "lm_head" ? [] : [[`-:^${name.replaceAll(".", "\\.")}$`, {}]])),
       ),

@@ -1,7 +1,7 @@
 /**
  * Matrices that engines multiply as one: query, key and value, gate and up, and a recurrent layer's projections. With
- * one scale for each tensor they share the largest of theirs, so a copy that gives them one scale is computed with the
- * very codes that it stores.
+ * one scale per tensor they share the largest of theirs: if a copy stores that scale for all of them, engines use its
+ * codes unchanged.
  */
 import { unstacked } from "../backend/tensor-source.js";
 import { tensorsOf } from "../convert/weights/model-tensors.js";
@@ -16,7 +16,7 @@ const FUSED: readonly (readonly string[])[] = [
 ];
 
 /**
- * Names of the matrices that are multiplied as one, in one order whichever is given; an expert's are its own.
+ * Names of the matrices that are multiplied together with this one, in a fixed order; each expert has its own.
  * @example "blk.0.ffn_gate.3.weight"
  */
 function fusedWith(name: string): readonly string[] {
@@ -25,7 +25,7 @@ function fusedWith(name: string): readonly string[] {
   return parts?.map((each) => `${layer}.${each}${expert}.weight`) ?? [name];
 }
 
-/** Name of the matrix itself, where `name` is the name of its stack. */
+/** Name of the matrix itself, if `name` is its stack's. */
 function ownNameOf({ name, shape: [rows, cols = 1], stack }: ModelTensor): string {
   if (stack === undefined) return name;
   return unstacked({ name, totalRows: stack.totalRows, cols, start: stack.start, rows, numStacked: stack.count }).name;
@@ -33,13 +33,13 @@ function ownNameOf({ name, shape: [rows, cols = 1], stack }: ModelTensor): strin
 
 export class FusedMatrices {
   #tensors: ReadonlyMap<string, ModelTensor> | undefined;
-  /** By the first name of the matrices. */
+  /** Largest magnitudes, by the first name of the fused matrices. */
   readonly #largest = new Map<string, number>();
 
-  /** @param model whose weights are copied */
+  /** @param model the source of the weights */
   constructor(private readonly model: OpenModel) {}
 
-  /** The largest magnitude in the matrix and in those that are multiplied with it. Each is read once. */
+  /** The largest magnitude in the matrix and in those fused with it. Each is read once. */
   largest(tensor: ModelTensor): number {
     const names = fusedWith(ownNameOf(tensor));
     const known = this.#largest.get(names[0]!);

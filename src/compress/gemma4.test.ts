@@ -1,4 +1,4 @@
-/** Gemma 4 as quantised folders: experts that are apart, and layers that are stored plain under their names. */
+/** Gemma 4 as quantised folders: experts are separate matrices, and plain layers are listed by name. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -49,7 +49,7 @@ test.each<[string, FolderMethod, Partial<RandomModelOptions>, number]>([
   const linear = names.flatMap((name) => /^(.*(?:proj|gate|projection))\.weight$/.exec(name)?.[1] ?? []);
   expect(coded.some((name) => name.endsWith("self_attn.q_proj"))).toBe(true);
   expect(coded.includes("model.layers.0.experts.7.gate_proj")).toBe("experts" in options);
-  // Every linear layer is stored in parts, or is among those that are left plain.
+  // Every linear layer is stored in parts, or listed as plain.
   for (const name of linear) if (!coded.includes(name)) expect(ignored).toContain(name);
   expect(ignored.includes("model.per_layer_model_projection")).toBe("sharesKeys" in options);
 });

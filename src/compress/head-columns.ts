@@ -1,6 +1,6 @@
 /**
- * Columns of the inputs of recurrent layers' output matrices, whose heads a copy may have in another order than the
- * model that was measured.
+ * Reorders measurements of the inputs of recurrent layers' output matrices, whose heads may have another order in the
+ * copy than in the measured model.
  */
 import type { ServableModel } from "../model/description/servable.js";
 import { valueOrder } from "../model/description/value-heads.js";
@@ -8,8 +8,8 @@ import { valueOrder } from "../model/description/value-heads.js";
 type Layered = Pick<ServableModel, "layers">;
 
 /**
- * Where the measured model has each column of a matrix's input.
- * @param name of the matrix, without `.weight` @returns undefined: in the copy's order
+ * Place of each column of a matrix's input in the measured model.
+ * @param name of the matrix, without `.weight` @returns undefined: the order is the copy's
  */
 export function columnsOf(measured: Layered, copy: Layered, name: string): Int32Array | undefined {
   const [, layer] = /^blk\.(\d+)\.ssm_out$/.exec(name) ?? [];
@@ -22,7 +22,7 @@ export function columnsOf(measured: Layered, copy: Layered, name: string): Int32
 export const inOrder = (values: Float64Array, columns: Int32Array | undefined): Float64Array =>
   columns === undefined ? values : values.map((_, col) => values[columns[col]!]!);
 
-/** Changes a Gram matrix [cols, cols], of which only the lower half is written, to one of the columns in that order. */
+/** Reorders the columns of a Gram matrix [cols, cols] whose lower half alone is filled. */
 export function reorderGram(gram: Float32Array, columns: Int32Array): void {
   const cols = columns.length;
   for (let i = 0; i < cols; i++) for (let j = i + 1; j < cols; j++) gram[i * cols + j] = gram[j * cols + i]!;
@@ -30,7 +30,7 @@ export function reorderGram(gram: Float32Array, columns: Int32Array): void {
   const isMoved = new Uint8Array(cols);
   for (let first = 0; first < cols; first++) {
     if (isMoved[first] === 1) continue;
-    // Rows follow one another round a cycle: each takes the place of the one that has gone.
+    // Moves rows along each cycle of the permutation: each row takes the place of the one before it.
     const kept = gram.slice(first * cols, (first + 1) * cols);
     for (let i = first; ; ) {
       const from = columns[i]!;

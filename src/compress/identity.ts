@@ -1,4 +1,4 @@
-/** The facts that decide the bytes of a quantised copy, beside the options. */
+/** The facts that, with the options, determine the bytes of a quantised copy. */
 import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createBackend } from "../backend/create/create-backend.js";
@@ -8,10 +8,10 @@ import { contentHashOf } from "../formats/content-hash.js";
 import { isHfFolder } from "../formats/hf/folder.js";
 import { openModel } from "../model/open-model.js";
 
-/** Counts changes of the bytes that the encoders write. */
+/** Incremented when the encoders' output changes. */
 export const ENCODERS = 3;
 
-/** Versions of the files that a copy of the model depends on. @param path of a model on this disk */
+/** Versions of the files on which a copy of the model depends. @param path of a model on this disk */
 export function versionsOf(path: string): readonly (readonly [file: string, size: number, mtimeMs: number])[] {
   const { files } = openModel(path);
   const texts = isHfFolder(path) ? TEXT_FILES.map((name) => join(path, name)).filter((file) => existsSync(file)) : [];
@@ -21,12 +21,12 @@ export function versionsOf(path: string): readonly (readonly [file: string, size
   });
 }
 
-/** JSON values by the name that errors give them. */
+/** JSON values, by their names in errors. */
 export type Identity = Readonly<Record<string, unknown>>;
 
 /**
  * Runs with equal identities write equal bytes.
- * @param options by flag @param texts by flag, each a file that the run has read
+ * @param options by flag @param texts contents, by flag, of the files that the run has read
  */
 export function identityOf(model: string, options: Identity, texts: Readonly<Record<string, string | undefined>>) {
   const backend = createBackend({ numThreads: 1 });

@@ -1,6 +1,6 @@
 /**
- * How much each column of a matrix matters: the mean square of what enters it over the user's texts, as llama.cpp's
- * importance matrices have it. Both tools read each other's files.
+ * The importance of each column of a matrix: the mean square of its input over the user's texts, as in llama.cpp's
+ * importance matrices. Both tools read each other's files.
  */
 
 import { copyFileSync, existsSync, renameSync } from "node:fs";
@@ -21,20 +21,20 @@ import { WINDOW } from "./calibration.js";
 import { columnsOf, inOrder } from "./head-columns.js";
 import type { Journal } from "./journal.js";
 
-/** Columns that no text used get this share of the mean, so that their weights are not thrown away. */
+/** Columns that no text uses get this share of the mean, so that their weights keep some precision. */
 const FLOOR = 1e-3;
-/** llama.cpp's names (tools/imatrix). */
+/** Type name in llama.cpp's files (tools/imatrix). */
 const KIND = "imatrix";
 const SUMS = ".in_sum2";
 const COUNTS = ".counts";
-/** Longest row of the sums that a file may have. */
+/** Most columns of the sums in a file. */
 const MOST_COLS = 1 << 24;
 
 export class Importance {
-  /** @param means f64 [cols] by the matrix's name; value heads as GGUF files have them */
+  /** @param means f64 [cols] by the matrix's name; value heads in the order of GGUF files */
   constructor(readonly means: ReadonlyMap<string, Float64Array>) {}
 
-  /** The importance for a folder, which may have value heads in another order, and matrices in one. */
+  /** The importance for a folder, in which value heads may have another order, and matrices may be merged. */
   inFolders(model: OpenModel): Importance {
     const [{ config: inFile }, { config: inFolder }] = [true, false].map((isFile) => asWritten(model, isFile)) as [
       OpenModel,
@@ -43,7 +43,7 @@ export class Importance {
     const means = new Map(
       Array.from(this.means, ([name, own]) => [name, inOrder(own, columnsOf(inFile, inFolder, name))]),
     );
-    // Files have the rows of `ssm_in` in two matrices with the same input.
+    // Files store the rows of `ssm_in` as two matrices with the same input.
     for (const [name, own] of this.means)
       if (name.endsWith(".attn_gate")) means.set(name.replace("attn_gate", "ssm_in"), own);
     return new Importance(means);
@@ -51,8 +51,8 @@ export class Importance {
 
   /**
    * @param name with or without `.weight`
-   * @param factors of the columns, by which inputs were divided
-   * @returns above 0, one for each column; undefined: nothing is known @throws invalid_option
+   * @param factors factors by which the input's columns were divided
+   * @returns above 0, one for each column; undefined: the importance is unknown @throws invalid_option
    */
   of(name: string, cols: number, factors?: Float32Array): Float32Array | undefined {
     const means = this.means.get(name.replace(/\.weight$/, ""));
@@ -72,16 +72,16 @@ export class Importance {
 
 /**
  * Weights of squared errors, above 0.
- * @param means squares of a matrix's inputs, before they are divided by `factors`
+ * @param means mean squares of a matrix's inputs, before the division by `factors`
  */
 export function weightsOfColumns(means: Float64Array, factors?: Float32Array): Float32Array | undefined {
   const squares = factors === undefined ? means : means.map((value, col) => value / factors[col]! ** 2);
   const mean = squares.reduce((sum, value) => sum + value, 0) / squares.length;
-  // Without any input nothing is known.
+  // Without any input the importance is unknown.
   return mean > 0 ? Float32Array.from(squares, (value) => Math.min(value / mean, 1e6) + FLOOR) : undefined;
 }
 
-/** @param windows token ids of texts, each within the context @returns value heads are as GGUF files have them */
+/** @param windows token ids of texts, each within the context @returns with value heads in the order of GGUF files */
 export async function measureImportance(
   modelPath: string,
   windows: readonly (readonly number[])[],
@@ -94,7 +94,7 @@ export async function measureImportance(
   const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen: longest });
   try {
     const measured = await meter.squares(windows, async (numTexts) => {
-      // Steps end without waiting for anything, and signals are heard between turns of the event loop only.
+      // Steps end synchronously, and signals are only handled between turns of the event loop.
       await setImmediate();
       signal.throwIfAborted();
       stage.update(`${numTexts} of ${windows.length} texts`);
@@ -112,19 +112,19 @@ export async function measureImportance(
 }
 
 interface CalibrationRun {
-  /** A path. */
+  /** The model's path. */
   readonly model: string;
-  /** Token ids. */
+  /** Token ids of the texts. */
   readonly texts: readonly (readonly number[])[];
-  /** Their file, named in files of the importance. */
+  /** The texts' file, as files of the importance name it. */
   readonly source: string;
-  /** A file of its own that is wanted of it. */
+  /** Path of a separate importance file that the user wants. */
   readonly saveTo: string | undefined;
   readonly numThreads: number;
   readonly journal: Journal;
 }
 
-/** Importance of the columns by the texts, measured once, however often the journal's run is stopped. */
+/** Importance of the columns over the texts, measured only once, even if the journal's run stops often. */
 export async function keptImportance(
   { model: path, texts, source, saveTo, numThreads, journal }: CalibrationRun,
   startStage: StartStage,
@@ -143,7 +143,7 @@ export async function keptImportance(
     const tensors = tensorsOf(model.config, model.tensors());
     const stacked = new Map(tensors.map(({ name, stack }) => [name, stack?.count ?? 1]));
     writeImportance(kept, measured, (name) => stacked.get(name) ?? 0, { source, window: WINDOW });
-    // Files are refused that have others.
+    // Files with infinite or NaN sums are refused.
     if (measured.every(({ sums }) => sums.every((sum) => Number.isFinite(Math.fround(sum)))))
       journal.set("importance", digest());
   }
@@ -156,7 +156,7 @@ export async function keptImportance(
   return importance;
 }
 
-/** In f32, as files have the sums, so that an importance that was kept gives the same bytes. */
+/** Sums in f32, as in files, so that a stored importance gives the same bytes. */
 export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
   new Importance(
     new Map(
@@ -168,9 +168,9 @@ export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
   );
 
 /**
- * Writes what was measured for the matrices that the model has: the whole file or nothing. Experts share what was
- * measured, and each of a stack has it, as llama.cpp expects.
- * @param numStacked matrices under a name: 1, the experts of a stack, or 0 where the model has none
+ * Writes the measurements of the model's matrices: the whole file or nothing. All experts of a stack share a
+ * measurement, which the file repeats for each, as llama.cpp expects.
+ * @param numStacked number of matrices under a name: 1, the experts of a stack, or 0 if the model has none
  * @param source named in the file
  */
 export function writeImportance(
@@ -243,7 +243,7 @@ export function readImportance(path: string): Importance {
     const numStacked = values.length / cols;
     if (cols > MOST_COLS || counts.length !== numStacked)
       refuse(`${counts.length} counts for ${numStacked} rows of ${name}`);
-    // Experts of one stack share an importance: their sums together, over all that any of them read.
+    // Experts of a stack share one importance: their summed squares over the summed number of their inputs.
     const total = counts.reduce((sum, count) => sum + count, 0);
     const sums = new Float64Array(cols);
     for (const [index, value] of values.entries()) sums[index % cols]! += value;

@@ -1,4 +1,4 @@
-/** Fixed scales of inputs, and what TensorRT-LLM and vLLM are told of them. */
+/** Fixed scales of inputs, and their entries for TensorRT-LLM and vLLM. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -69,7 +69,7 @@ test("with texts, inputs have the scale of their largest magnitude, and ModelOpt
   ] as const) {
     expect(scaleOf(layer), layer).toBe(Math.fround(peakOf(name) / 448));
   }
-  // This engine computes with inputs as they are.
+  // This engine computes with unrounded inputs.
   expect((await measureLoss(STUDENT, out, TEXTS, 1, silentStages, signal)).meanKl).toBeLessThan(0.1);
 });
 

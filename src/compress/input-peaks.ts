@@ -1,6 +1,6 @@
 /**
- * The largest magnitude of each column of a matrix's input over the user's texts: the range of inputs that are rounded
- * with a scale fixed beforehand.
+ * The largest magnitude of each column of a matrix's input over the user's texts: the range for rounding inputs with a
+ * fixed scale.
  */
 import { setImmediate } from "node:timers/promises";
 import type { StartStage } from "../core/stages.js";
@@ -10,9 +10,9 @@ import type { Recall } from "./journal.js";
 import { tensorScale } from "./scales.js";
 
 interface PeakSettings {
-  /** The path of the original. */
+  /** The original's path. */
   readonly model: string;
-  /** Token ids, each text within the context. */
+  /** Token ids; each text fits into the context. */
   readonly texts: readonly (readonly number[])[];
   readonly numThreads: number;
   readonly recall: Recall;
@@ -23,7 +23,7 @@ export class InputPeaks {
   constructor(private readonly largest: ReadonlyMap<string, Float32Array>) {}
 
   /**
-   * Measured once, however often the journal's run is stopped.
+   * Measured only once, even if the journal's run stops often.
    * @throws errors of opening a model
    */
   static async of(
@@ -56,8 +56,8 @@ export class InputPeaks {
   }
 
   /**
-   * E4M3's scale of a matrix's input; 1 where no text used the matrix.
-   * @param name with or without `.weight` @param factors of the columns, by which inputs were divided
+   * E4M3's scale of a matrix's input; 1 if no text used the matrix.
+   * @param name with or without `.weight` @param factors factors by which the input's columns were divided
    */
   scaleOf(name: string, factors?: Float32Array): number {
     const largest = this.largest.get(name.replace(/\.weight$/, ""));

@@ -1,4 +1,4 @@
-/** Runs that are stopped again and again end with the bytes of one that was not. */
+/** Runs that are stopped repeatedly write the same bytes as an uninterrupted run. */
 import { createHash } from "node:crypto";
 import {
   appendFileSync,
@@ -32,7 +32,7 @@ import { assertFree, type QuantiseSettings, quantise } from "./quantise.js";
 
 const asked = vi.hoisted(() => ({ numTimes: 0 }));
 
-/** Engines answer in threads, which have to be built: here, every answer is wrong. */
+/** The engines' threads need a build, so a stub answers every question wrongly here. */
 vi.mock("../lab/eval-target.js", () => ({
   openEvalTarget: async () => ({
     run: async ({ name, chats }: EvalTask): Promise<TaskResult> => {
@@ -67,7 +67,7 @@ const USUAL = { layout: "compressed-tensors", rounding: "nearest", scaling: unde
 
 class Stopped extends Error {}
 
-/** Stops a run at its so-many-th progress of which the pattern tells. @param told gets all that is said */
+/** Stops a run at its `count`-th progress message that matches the pattern. @param told receives all messages */
 function stagesUntil(count: number, told: string[] = [], pattern = /^/): StartStage {
   let left = count;
   const hear = (text: string): void => {
@@ -81,7 +81,7 @@ const toTheEnd = () => stagesUntil(Number.POSITIVE_INFINITY);
 
 const nameOf = ({ methods: [method] }: Wanted): string => (isFolderMethod(method!) ? "copy" : "copy.gguf");
 
-/** As the command does it. */
+/** Runs the command's steps. */
 async function run(
   root: string,
   wanted: Wanted,
@@ -127,7 +127,7 @@ async function typesOf(
 
 const digestOf = (text: string): string => createHash("sha256").update(text, "latin1").digest("hex");
 
-/** Digest of the content by name, of a folder and all folders in it. */
+/** Digests of the contents by name, for a folder and all folders in it. */
 const contentOf = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     readdirSync(root, { recursive: true, withFileTypes: true })
@@ -136,7 +136,7 @@ const contentOf = (root: string): Readonly<Record<string, string>> =>
       .map((path) => [path.slice(root.length), digestOf(readFileSync(path, "latin1").replaceAll(root, ""))]),
   );
 
-/** Stops runs until one ends. @returns what the runs said */
+/** Stops runs until one finishes. @returns the runs' messages */
 async function runStopped(
   root: string,
   wanted: Wanted,
@@ -155,7 +155,7 @@ async function runStopped(
   }
 }
 
-/** Each run is stopped a little later than the one before. */
+/** Each run is stopped a little later than the previous one. */
 const later = (step: number) => (index: number, told: string[]) => stagesUntil(3 + step * index, told);
 
 async function wholeOf(wanted: Wanted) {
@@ -164,7 +164,7 @@ async function wholeOf(wanted: Wanted) {
   return { content: contentOf(root), chosen };
 }
 
-/** Tensors that a run writes before it is stopped. */
+/** Number of tensors that a run writes before it is stopped. */
 const STEP = cases(9, 1);
 
 test("a file whose run is stopped after a few tensors, with the bytes of the next one written", async () => {
@@ -181,7 +181,7 @@ test("a file whose run is stopped after a few tensors, with the bytes of the nex
 });
 
 const FOLDERS = [
-  // The search for scales takes most of a run, and is in the journal in the same way whatever the layout.
+  // The search for scales takes most of a run, and its journal entries do not depend on the layout.
   { ...USUAL, methods: ["INT4_32"], layout: "awq", scaling: "none" },
   { ...USUAL, methods: ["INT4_32"], rounding: "gptq" },
   { ...USUAL, methods: ["INT4_32"], layout: "gptq", scaling: "none" },
@@ -198,7 +198,7 @@ test.each(
   expect(chosen!.path).toBe(join(chosen!.path, "../copy"));
 });
 
-// In npm test, mixed.test.ts has the choice, and the tests above that what was measured is not measured again.
+// In npm test, mixed.test.ts covers the choice, and the tests above cover reuse of measurements.
 test.runIf(isLongRun)(
   "types for a size, stopped between probes (needs npm run test:long)",
   async () => {
@@ -208,7 +208,7 @@ test.runIf(isLongRun)(
     let numStopped = 0;
     const told = await runStopped(root, wanted, later(9), () => numStopped++);
     expect(contentOf(root)).toEqual(content);
-    // Each group is measured once, but for those at which a run was stopped.
+    // Each group is measured once, except those at which a run was stopped.
     const groups = told.filter((text) => /, \d+ of \d+$/.test(text));
     expect(numStopped).toBeGreaterThan(2);
     expect(groups.length).toBeLessThanOrEqual(new Set(groups).size + numStopped);

@@ -1,7 +1,6 @@
 /**
- * The folder `OUT.partial` of a stopped `millrace quantize`: copies so far, and a journal of all that took time. A
- * later run of the same identity goes on from there. Lines and tensors have digests, so that a torn end, by whatever it
- * was torn, counts as not written.
+ * The folder `OUT.partial` of a stopped `millrace quantize`: finished copies, and a journal of all slow results. A
+ * later run with the same identity resumes from it. Lines and tensors have digests, so a torn end counts as unwritten.
  */
 import { createHash } from "node:crypto";
 import {
@@ -29,14 +28,14 @@ const OUTPUT = "output ";
 const DIGEST_LENGTH = 16;
 
 /**
- * The value that a stopped run has made under this id; it is made and kept where there is none. Values are JSON, and
- * numbers that are not finite.
+ * The stored value of this id, or a new one from `make`, which is then stored. Values are JSON that may contain NaN and
+ * infinities.
  */
 export type Recall = <T>(id: string, make: () => T | Promise<T>) => Promise<T>;
 
 const folderOf = (out: string): string => `${out}.partial`;
 
-/** Paths that a stopped run has written for good, or was about to write. */
+/** Paths that a stopped run has finished writing, or was about to write. */
 export const outputsOf = (out: string): ReadonlySet<string> =>
   new Set(
     [...readLines(join(folderOf(out), NAME)).records.keys()].flatMap((id) =>
@@ -45,9 +44,9 @@ export const outputsOf = (out: string): ReadonlySet<string> =>
   );
 
 /**
- * Runs `work` with the journal of `out`, which is gone once the work is done, and where it can never be done with these
+ * Runs `work` with the journal of `out`. The journal is removed when the work succeeds, or can never succeed with these
  * options.
- * @throws invalid_option where another run has begun `out`, or is at work on it
+ * @throws invalid_option if another run has begun `out`, or is writing it
  */
 export function journaled<T>(out: string, identity: Identity, work: (journal: Journal) => Promise<T>): Promise<T> {
   const folder = folderOf(out);
@@ -66,18 +65,18 @@ export function journaled<T>(out: string, identity: Identity, work: (journal: Jo
   });
 }
 
-/** The same command would end there again. A disk that is full has room another time. */
+/** Whether the same command would always fail there. A full disk may have room later. */
 const isRefusal = (thrown: unknown): boolean =>
   thrown instanceof MillraceError &&
   thrown.status === 400 &&
   thrown.code !== "file_unreadable" &&
   (thrown.cause as NodeJS.ErrnoException | undefined)?.syscall === undefined;
 
-/** Begins the ids of finished copies. */
+/** Prefix of the ids of finished copies. */
 export const CANDIDATE = "candidate ";
 
 export class Journal {
-  /** A stopped run has left something. */
+  /** Whether a stopped run has left results. */
   readonly isResumed: boolean;
   /** JSON by id. */
   readonly #records: Map<string, string>;
@@ -95,7 +94,7 @@ export class Journal {
       const path = join(folder, NAME);
       const { records, numBytes } = readLines(path);
       const isOwn = records.get(IDENTITY) === JSON.stringify(identity);
-      // A run without results has nothing to lose.
+      // Without results there is nothing to lose.
       if (!isOwn && records.size > 1) throw otherRun(folder, JSON.parse(records.get(IDENTITY) ?? "{}"), identity);
       this.isResumed = records.size > 1;
       this.#records = isOwn ? records : new Map();
@@ -113,7 +112,7 @@ export class Journal {
     return this.#records.size <= 1;
   }
 
-  /** A copy is finished and judged, and only its place may be refused. */
+  /** Whether a copy is finished and judged, so that only its place may still be refused. */
   get hasCandidate(): boolean {
     return [...this.#records.keys()].some((id) => id.startsWith(CANDIDATE));
   }
@@ -137,7 +136,7 @@ export class Journal {
     return made;
   };
 
-  /** Notes that the run is about to write `path`, so that a later one knows it as its own. */
+  /** Records that the run is about to write `path`, so that a later run recognises the file as its own. */
   claim(path: string): void {
     if (!this.#records.has(OUTPUT + path)) this.set(OUTPUT + path, true);
   }
@@ -164,11 +163,11 @@ export class Journal {
 
 const isFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 
-/** Names beside the journal. */
+/** Names of the other files beside the journal. */
 const othersIn = (folder: string): readonly string[] =>
   readdirSync(folder).filter((name) => name !== LOCK && !(name === NAME && isFile(join(folder, name))));
 
-/** Something of this name that is no unfinished copy is somebody's. */
+/** Refuses an existing file of this name that is not an unfinished copy. */
 function refuseOther(folder: string): void {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (found === undefined) {
@@ -200,7 +199,7 @@ function otherRun(folder: string, before: Identity, now: Identity): MillraceErro
   );
 }
 
-/** Whole lines up to the first that is damaged. */
+/** Reads whole lines, up to the first damaged one. */
 function readLines(path: string): { readonly records: Map<string, string>; readonly numBytes: number } {
   const records = new Map<string, string>();
   let numBytes = 0;
@@ -217,7 +216,7 @@ function readLines(path: string): { readonly records: Map<string, string>; reado
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, DIGEST_LENGTH);
 
-/** JSON has no numbers that are not finite. */
+/** JSON cannot represent NaN and infinities. */
 const replaced = (_: string, value: unknown): unknown =>
   typeof value === "number" && !Number.isFinite(value) ? { notFinite: String(value) } : value;
 const revived = (_: string, value: unknown): unknown =>

@@ -1,4 +1,4 @@
-/** Measures how far a quantised copy's predictions are from its original's. */
+/** Measures the divergence of a quantised copy's predictions from its original's. */
 import { createBackend } from "../backend/create/create-backend.js";
 import { type Divergence, divergenceOf, openScorer } from "../bench/engine/divergence.js";
 import type { StartStage } from "../core/stages.js";

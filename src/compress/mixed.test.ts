@@ -14,7 +14,7 @@ test("matrices of one kind in one third of the layers are a group; vectors, rout
   expect(groupOf({ name: "blk.0.attn_norm.weight", shape: [8] }, 6)).toBeUndefined();
 });
 
-/** Squared errors fall as types grow; by LADDER. */
+/** Squared errors by LADDER; they fall as types grow. */
 const ERRORS = [60, 20, 7, 5, 1.5, 0.5, 0.03];
 const measuredOf = (kls: readonly number[], rows = 256) =>
   kls.map((probeKl, i) => ({
@@ -23,7 +23,7 @@ const measuredOf = (kls: readonly number[], rows = 256) =>
     errors: ERRORS,
   }));
 
-/** The KL divergence that the choice is expected to have. */
+/** The predicted KL divergence of a choice. */
 const expectedKl = (choices: NonNullable<ReturnType<typeof allocate>>): number =>
   choices.reduce((sum, { type, probeKl }) => {
     const level = ["Q2_K", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"].indexOf(type);

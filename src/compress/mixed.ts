@@ -1,7 +1,7 @@
 /**
- * Types for a file of a given size. Matrices of one kind in one third of the layers are a group. Each group alone is
- * stored in few bits, and the KL divergence that this costs is measured; other types of the group cost in proportion to
- * their squared error. Bits then go where they save most.
+ * Chooses types for a file of a given size. Matrices of one kind in one third of the layers form a group. Each group
+ * alone is stored in few bits, and the resulting KL divergence is measured; other types of the group are assumed to
+ * cost in proportion to their squared error. Bits then go where they save most.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -24,32 +24,32 @@ import { measureLoss } from "./loss.js";
 import { fileTypeNear, fitting, isStateGate } from "./recipes.js";
 import { encodingOf } from "./storage.js";
 
-/** By size, the smallest first. */
+/** Smallest first. */
 const LADDER: readonly BlockType[] = ["Q2_K", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"];
-/** Its cost is well above the noise, and not yet a collapse. */
+/** This type's loss is well above the noise, but not a collapse. */
 const PROBE: BlockType = "Q3_K";
-/** Rows of a matrix of which the errors of types are compared. */
+/** Rows of a matrix on which the types' errors are compared. */
 const SAMPLE_ROWS = 64;
-/** Windows of held-out text for each probe. */
+/** Windows of held-out text per probe. */
 const PROBE_WINDOWS = 8;
 
 export interface TypeChoice {
   readonly group: string;
   readonly type: BlockType;
-  /** Divergence of the file in which this group alone has the type PROBE. */
+  /** Divergence of the file in which only this group has the type PROBE. */
   readonly probeKl: number;
   readonly numBytes: number;
 }
 
 interface MixedSettings {
   readonly model: string;
-  /** Probes are written into it, one at a time. */
+  /** Folder for the probes, which exist one at a time. */
   readonly folder: string;
-  /** Upper bound of the file's size. */
+  /** Largest size of the file. */
   readonly maxBytes: number;
   readonly importance: Importance | undefined;
   readonly numThreads: number;
-  /** Token ids. */
+  /** Token ids of held-out texts. */
   readonly heldOut: readonly (readonly number[])[];
   readonly recall: Recall;
 }
@@ -59,7 +59,7 @@ interface Group {
   readonly tensors: readonly ModelTensor[];
 }
 
-/** Name of the matrix's group; undefined: it is stored as it is, as a router is. */
+/** Name of the matrix's group; undefined: the matrix stays plain, such as a router. */
 export function groupOf(tensor: ModelTensor, numLayers: number): string | undefined {
   const { name, shape } = tensor;
   if (shape.length === 1 || name.includes("ffn_gate_inp") || isStateGate(tensor)) return undefined;
@@ -96,15 +96,14 @@ const tooSmall = (expected: string, maxBytes: number): MillraceError =>
   });
 
 /**
- * Throws invalid_option where the matrices alone take more than `maxBytes` in the smallest types: told before anything
- * is measured.
+ * Throws invalid_option, before any measurement, if the matrices alone take more than `maxBytes` in the smallest types.
  */
 export function assertRoomForMatrices(path: string, maxBytes: number): void {
   const leastBytes = leastBytesOf(groupsOf(asWritten(openModel(path), true)));
   if (maxBytes <= leastBytes) throw tooSmall(`above ${formatBytes(leastBytes)}`, maxBytes);
 }
 
-/** @throws invalid_option where even the smallest types take more than `maxBytes` */
+/** @throws invalid_option if even the smallest types take more than `maxBytes` */
 export async function chooseTypes(
   settings: MixedSettings,
   encoder: RowEncoder,
@@ -134,7 +133,7 @@ export async function chooseTypes(
     const others = groups.filter((each) => each !== group);
     const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
     const fixedBytes = numBytes - plainBytes - bytesAs(group, PROBE);
-    // Told with the first probe, which shows the bytes of the file beside its matrices.
+    // Reported with the first probe, which shows the bytes of the file beside its matrices.
     if (maxBytes < fixedBytes + leastBytes) throw tooSmallFor(fixedBytes);
     const loss = await measureLoss(path, out, windows, numThreads, silent, signal);
     return { fixedBytes, probeKl: loss.meanKl, errors: errorsOf(model, group, settings.importance, encoder) };
@@ -172,7 +171,7 @@ interface Measured {
   readonly errors: readonly number[];
 }
 
-/** Measurement of a group; `fixedBytes`: bytes of the file beside the groups' matrices. */
+/** A group's measurement; `fixedBytes`: bytes of the file beside the groups' matrices. */
 interface Probe extends Omit<Measured, "group"> {
   readonly fixedBytes: number;
 }
@@ -185,7 +184,7 @@ function errorsOf(model: OpenModel, { tensors }: Group, importance: Importance |
   const values = firstRows(model, tensor, Math.min(rows, SAMPLE_ROWS), cols);
   return LADDER.map((wanted) => {
     const type = fitting(wanted, cols);
-    // Halves lose so little that their error counts as none.
+    // Halves lose so little that their error counts as zero.
     if (type === "F16") return 0;
     const coded = dequantizeRow(
       type as WeightType,
@@ -210,8 +209,8 @@ function firstRows(model: OpenModel, tensor: ModelTensor, rows: number, cols: nu
 }
 
 /**
- * Begins with the smallest types; the change that saves the most divergence for a byte comes first, as long as it fits.
- * @param room bytes of all groups together @returns undefined where the smallest types do not fit
+ * Starts from the smallest types, and applies the changes that fit, in the order of saved divergence per byte.
+ * @param room most bytes of all groups together @returns undefined if the smallest types do not fit
  */
 export function allocate(measured: readonly Measured[], room: number): readonly TypeChoice[] | undefined {
   const probeAt = LADDER.indexOf(PROBE);
@@ -250,7 +249,7 @@ export function allocate(measured: readonly Measured[], room: number): readonly 
   }));
 }
 
-/** @param types by group; matrices of others are stored in `plain` */
+/** @param types by group; matrices of no group are stored in `plain` */
 export function mixedStorage(
   name: string,
   types: ReadonlyMap<string, BlockType>,

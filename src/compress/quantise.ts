@@ -1,7 +1,7 @@
 /**
- * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are
- * compared with the original's, and its answers to the user's questions are judged in pairs. It gets a name of its own
- * then; one that fails is kept aside with its figures.
+ * Quantises a model, method by method, until a candidate passes: each candidate is written, its predictions are
+ * compared with the original's, and its answers to the user's questions are judged in pairs. A passing candidate gets
+ * the requested name; a failing one is kept aside with its figures.
  */
 import { existsSync, lstatSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -36,11 +36,10 @@ import { type Method, quantisedStorage, rowsAfter, rowsInTypes } from "./storage
 
 export interface QuantiseSettings {
   readonly model: string;
-  /** A name that ends in `.gguf`, or of a folder for methods of folders. */
+  /** A name that ends in `.gguf`, or a folder's name for folder methods. */
   readonly out: string;
   /**
-   * In the order in which they are tried; all of files, or all of folders. Of MIXED, `types` has the type of each group
-   * of matrices.
+   * In order of trial; all for files, or all for folders. For MIXED, `types` has the type of each group of matrices.
    */
   readonly methods: readonly (Method | typeof MIXED)[];
   readonly types?: ReadonlyMap<string, BlockType>;
@@ -50,12 +49,12 @@ export interface QuantiseSettings {
   /** Token ids of texts for rounding with feedback. */
   readonly texts: readonly (readonly number[])[];
   readonly rounding: "gptq" | "nearest";
-  /** Without `importance`, scales stay. undefined: as `usualScaling` has it */
+  /** Scales stay without `importance`. undefined: the choice of `usualScaling` */
   readonly scaling: Scaling | "none" | undefined;
-  /** For the card. */
+  /** Facts for the card. */
   readonly about: Omit<CardFacts, "layout" | "rounding" | "date">;
   readonly numThreads: number;
-  /** Token ids of texts to measure the loss on; empty: it is not measured. */
+  /** Token ids of texts for measuring the loss; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
   readonly gate: QuantiseGate | undefined;
   /** The journal of the run that writes `out`. */
@@ -64,7 +63,7 @@ export interface QuantiseSettings {
 
 interface QuantiseGate {
   readonly tasks: readonly EvalTask[];
-  /** Largest drop of right answers, as a share of 1. */
+  /** Largest permitted drop of right answers, as a share of 1. */
   readonly maxDrop: number;
   readonly evaluation: EvalSettings;
 }
@@ -73,7 +72,7 @@ interface QuantiseGate {
 export const MIXED = "MIXED";
 
 export interface Quantised {
-  /** In the order in which they were tried. */
+  /** In order of trial. */
   readonly candidates: readonly Candidate[];
   /** undefined: none passed */
   readonly chosen: Candidate | undefined;
@@ -100,14 +99,14 @@ export async function quantise(
     const isChosen = candidate.path === settings.out;
     candidates.push(candidate);
     onCandidate(candidate);
-    // A file that nobody has judged needs no report.
+    // A file without a judgement needs no report.
     if (!isChosen || candidate.quality !== undefined) writeReport(candidate);
     if (isChosen) return { candidates, chosen: candidate, original };
   }
   return { candidates, chosen: undefined, original };
 }
 
-/** Writes a copy, judges it, and gives it a name of its own; a stopped run may have done so. */
+/** Writes a copy, judges it, and gives it its own name, except for steps that a stopped run has finished. */
 async function candidateOf(
   settings: QuantiseSettings,
   method: Method | typeof MIXED,
@@ -121,7 +120,7 @@ async function candidateOf(
   const copy = join(journal.folder, isFolderMethod(method) ? method : `${method}.gguf`);
   const known = journal.get(id) as Candidate | undefined;
   const isPublished = known !== undefined && !existsSync(copy) && existsSync(known.path);
-  // A journal that somebody else has written could name any file.
+  // A journal from someone else could name any file.
   if (isPublished && known.path === placeFor(known.quality?.verdict)) return known;
   const written = await write(settings, method, copy, startStage, signal);
   const judged = await judge(settings, method, copy, startStage, signal);
@@ -132,13 +131,13 @@ async function candidateOf(
   journal.set(id, candidate);
   const cardPath = isFolderMethod(method) ? join(copy, "README.md") : cardOfFile(path);
   for (const each of [path, reportOf(path), cardPath]) journal.claim(resolve(each));
-  // Before the copy has its name, behind which a later run does nothing.
+  // The card must exist before the copy has its name, since a later run then does nothing.
   writeFileSync(cardPath, cardOf(candidate, { ...about, layout, rounding, date }));
   publish(copy, path);
   return candidate;
 }
 
-/** The bytes' hash says which file the figures are of: plans take them for no other. */
+/** The bytes' hash binds the figures to this file: plans use them for no other. */
 function writeReport(candidate: Candidate): void {
   const content = contentHashOf(openModel(candidate.path).files, () => {});
   writeFileSync(reportOf(candidate.path), `${JSON.stringify({ ...candidate, content })}\n`);
@@ -165,12 +164,12 @@ async function judge(
 
 function publish(copy: string, path: string): void {
   const [own, there] = [statSync(copy), lstatSync(path, { throwIfNoEntry: false })];
-  // A file has both names for a moment, in which the run may have been stopped.
+  // During publishing a file briefly has both names, and the run may have been stopped then.
   if (there === undefined || there.ino !== own.ino || there.dev !== own.dev) publishCopy(copy, path);
   rmSync(copy, { force: true });
 }
 
-/** Ends of the names of candidates that do not pass. */
+/** Name endings of candidates that do not pass. */
 const ASIDE = { fails: "failed", undecided: "undecided" } as const;
 
 /** @example asideOf("m.gguf", "Q4_0", "fails") // "m.Q4_0.failed.gguf" */
@@ -251,13 +250,13 @@ function storageFor(
   return storage;
 }
 
-/** By what each costs and saves: docs/background/benchmarks/quantising.md. */
+/** The usual scaling by method, from the costs and savings in docs/background/benchmarks/quantising.md. */
 function usualScaling(method: Method | typeof MIXED): Scaling | "none" {
   if (method === "INT8") return "smoothquant";
   return method.startsWith("INT4") ? "awq" : "none";
 }
 
-/** undefined: scales stay where they are */
+/** undefined: scales stay in place */
 function moverFor(
   settings: QuantiseSettings,
   method: Method | typeof MIXED,
@@ -292,8 +291,8 @@ async function answersOf(
 }
 
 /**
- * Throws invalid_option where `out`, a file of a failed candidate, or another file to be written cannot be a new one.
- * @param own paths that may be there, since a stopped run has written them
+ * Throws invalid_option if `out`, a file for a failed candidate, or another output file exists already.
+ * @param own paths that may exist, because a stopped run has written them
  */
 export function assertFree(
   { out, methods }: Pick<QuantiseSettings, "out" | "methods">,

@@ -15,7 +15,7 @@ test("values and down projections of some layers, and the output, have more bits
   expect(typesOf("Q4_K_S", "attn_v").slice(0, 3)).toEqual(["Q5_K", "Q5_K", "Q4_K"]);
   expect(typeFor("Q4_K_M", matrix("output"), true, NUM_LAYERS)).toBe("Q6_K");
   expect(typeFor("Q4_K_M", matrix("token_embd"), true, NUM_LAYERS)).toBe("Q4_K");
-  // Tied embeddings are the output, too.
+  // Tied embeddings also serve as the output matrix.
   expect(typeFor("Q4_K_M", matrix("token_embd"), false, NUM_LAYERS)).toBe("Q6_K");
   expect(typeFor("Q8_0", matrix("token_embd"), false, NUM_LAYERS)).toBe("Q8_0");
 });

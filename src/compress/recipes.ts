@@ -1,6 +1,6 @@
 /**
- * Methods of quantising into a GGUF file: which matrix gets which type. Names and codes are llama.cpp's (`enum
- * llama_ftype` of llama.h).
+ * Quantising methods for GGUF files: the type of each matrix. Names and codes are llama.cpp's (`enum llama_ftype` of
+ * llama.h).
  */
 import type { BlockType } from "../backend/ops.js";
 import type { ModelTensor } from "../convert/weights/tensors.js";
@@ -11,11 +11,14 @@ interface Recipe {
   /** llama.cpp's `general.file_type`. */
   readonly fileType: number;
   readonly base: BlockType;
-  /** Values and down projections pass their errors on undamped, so they get more bits; absent: in no layer. */
+  /**
+   * Layers in which values and down projections get more bits, because they pass their errors on undamped; absent:
+   * none.
+   */
   readonly better?: { readonly type: BlockType; readonly layers: "all" | "some" | "first" };
 }
 
-/** By size, the largest first. */
+/** Largest first. */
 const RECIPES = {
   Q8_0: { fileType: 7, base: "Q8_0" },
   Q6_K: { fileType: 18, base: "Q6_K" },
@@ -40,13 +43,13 @@ export const FILE_METHODS = Object.keys(RECIPES) as readonly FileMethod[];
 
 export const fileTypeOf = (method: FileMethod): number => RECIPES[method].fileType;
 
-/** The file type of the first method whose base it is: what readers show of a mixture. */
+/** The file type of the first method with this base type; readers show it for a mixture. */
 export function fileTypeNear(type: BlockType): number {
   const method = FILE_METHODS.find((each) => RECIPES[each].base === type);
   return fileTypeOf(method ?? "Q4_K_M");
 }
 
-/** For rows that are no whole number of 256 values: the type of 32 values a block that is next in size. */
+/** The next larger type with 32 values per block, for rows that are not a multiple of 256 values. */
 const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
   Q2_K: "IQ4_NL",
   Q3_K: "IQ4_NL",
@@ -56,19 +59,19 @@ const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
   Q6_K: "Q8_0",
 };
 
-/** Logits read every row of the output matrix, so it keeps at least this type. */
+/** Least type of the output matrix, all of whose rows determine the logits. */
 const OUTPUT_TYPE = "Q6_K";
 
 /**
- * Whether the matrix says how fast states of recurrent layers fade and how much they take: its errors would add up over
- * a text, and it has a row for each head only.
+ * Whether the matrix controls how fast states of recurrent layers decay and how much they absorb. Its errors would
+ * accumulate over a text, and it only has one row per head.
  */
 export const isStateGate = ({ name }: Pick<ModelTensor, "name">): boolean =>
   /\.ssm_(alpha|beta|ba)\.weight$/.test(name);
 
 /**
  * The type for a matrix.
- * @param hasOutput the model has an output matrix beside its embeddings
+ * @param hasOutput whether the model has an output matrix beside its embeddings
  * @param numLayers of the model
  */
 export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
@@ -82,7 +85,7 @@ export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: bool
   return fitting(isBetter ? better.type : base, cols);
 }
 
-/** The first and the last eighth of the layers, and every third between them, as llama.cpp's `use_more_bits` has it. */
+/** The first and the last eighth of the layers, and every third between them, as in llama.cpp's `use_more_bits`. */
 function hasMore(layers: NonNullable<Recipe["better"]>["layers"], layer: number, numLayers: number): boolean {
   if (layers === "all") return true;
   const eighth = Math.floor(numLayers / 8);
@@ -90,7 +93,7 @@ function hasMore(layers: NonNullable<Recipe["better"]>["layers"], layer: number,
   return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
 }
 
-/** The type itself, or for rows that are no whole number of its blocks the next in size. */
+/** The type itself, or the next larger one if rows are not a whole number of its blocks. */
 export function fitting(type: BlockType, cols: number): TensorType {
   if (cols % BLOCK_LAYOUT[type].numValues === 0) return type;
   const narrow = NARROW[type];

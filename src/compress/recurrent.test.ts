@@ -1,6 +1,6 @@
 /**
- * Models with recurrent layers are quantised like others: the copies' predictions are near the original's, and what is
- * measured has the order of the copy's value heads.
+ * Models with recurrent layers are quantised like others: the copies' predictions are near the original's, and
+ * measurements follow the copy's order of value heads.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ function randomModel(architecture: (typeof ARCHITECTURES)[number], sizes: Partia
   return model;
 }
 
-/** @param isCalibrated the importance of columns and feedback are measured on some texts */
+/** @param isCalibrated whether the columns' importance and feedback are measured on texts */
 async function quantised(model: string, method: Method, isCalibrated = false): Promise<string> {
   const out = join(tempTree({}), isFolderMethod(method) ? "copy" : "copy.gguf");
   const encoder = createRowEncoder(1);
@@ -58,7 +58,10 @@ async function quantised(model: string, method: Method, isCalibrated = false): P
 const klOf = async (model: string, copy: string): Promise<number> =>
   (await measureLoss(model, copy, textsOf(2), 1, silentStages, signal)).meanKl;
 
-/** By bits of a weight. Random models are sharper than trained ones, and routers choose other experts. */
+/**
+ * Limits by bits per weight. Random models have sharper predictions than trained ones, and their routers switch
+ * experts.
+ */
 const MOST_KL = [
   [/^(Q8_0|INT8)$/, 0.03],
   [/^(Q6_K|FP8)/, 0.15],
@@ -85,7 +88,7 @@ test("calibration saves a part of the loss, in files and in folders", async () =
   }
 });
 
-/** Weights of the output of the first layer, which reads all value heads. */
+/** Weights of the first layer's output matrix, which reads all value heads. */
 function outputOf(copy: string): Float32Array {
   const model = openForCopy(copy, "copy.gguf");
   return readRows(model.tensors(), "blk.0.ssm_out.weight", { rows: 64, totalRows: 64, cols: 256 });

@@ -24,7 +24,7 @@ interface Wanted extends Pick<QuantiseSettings, "model" | "rounding" | "scaling"
   readonly layout?: QuantiseSettings["layout"];
 }
 
-/** The copy's path, and what is said of it. */
+/** The copy's path, and the notes about it. */
 async function copyOf({ model, method, layout = "compressed-tensors", rounding, scaling }: Wanted) {
   const out = join(tempTree({}), method.startsWith("Q") ? "copy.gguf" : "copy");
   const settings: Omit<QuantiseSettings, "journal"> = {
@@ -50,7 +50,7 @@ async function copyOf({ model, method, layout = "compressed-tensors", rounding, 
 const lossOf = async (copy: string): Promise<number> =>
   (await measureLoss(STUDENT, copy, TEXTS, 1, silentStages, signal)).meanKl;
 
-/** The student with outliers, which computes the same. */
+/** The student with planted outliers, which computes the same. */
 async function planted(): Promise<string> {
   const out = join(tempTree({}), "planted.gguf");
   await convertModel({ model: STUDENT, out, type: "F32", change: (opened) => plantOutliers(opened) });

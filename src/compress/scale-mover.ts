@@ -17,7 +17,7 @@ interface MoverSettings {
   readonly recall: Recall;
 }
 
-/** How the inputs of layers' matrices were scaled. */
+/** Numbers of scaled inputs of layers' matrices. */
 export interface MovedInputs {
   readonly scaling: Scaling;
   readonly numMoved: number;
@@ -47,7 +47,7 @@ export class ScaleMover implements Preparation {
     return this.moveIn(this.#wanted);
   }
 
-  /** Moves the scales of a layer, where they have not been moved. */
+  /** Moves a layer's scales, unless they are moved already. */
   async moveIn(layer: number): Promise<void> {
     if (this.#isDone[layer] === true) return;
     this.#isDone[layer] = true;
@@ -67,7 +67,7 @@ export class ScaleMover implements Preparation {
     for (const layer of this.settings.model.config.layers.keys()) await this.moveIn(layer);
   }
 
-  /** Scales as text by channels; null: they stay. */
+  /** Scales as text, by channels; null: they stay. */
   async #search(all: readonly Channels[]): Promise<readonly (string | null)[]> {
     const source = this.settings.model.tensors();
     this.#tensors ??= new Map(tensorsOf(this.settings.model.config, source).map((tensor) => [tensor.name, tensor]));
@@ -87,7 +87,7 @@ export class ScaleMover implements Preparation {
     return chosen;
   }
 
-  /** So far. Those of routed experts count as two of a layer, the input and the one of the down projections. */
+  /** Counts so far. Routed experts count as two per layer: their input, and their down projections'. */
   get inputs(): MovedInputs {
     const { scaling, model } = this.settings;
     const numInputs = model.config.layers.reduce(

@@ -1,4 +1,6 @@
-/** Scales that are found: they level outliers, are never worse than none, and leave alone what they cannot judge. */
+/**
+ * The search for scales: scales level outliers, never worsen the error, and stay at one where they cannot be judged.
+ */
 import { expect, test } from "vitest";
 import { TestRng } from "../../test/helpers/rng.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
@@ -19,8 +21,8 @@ interface Layer {
 }
 
 /**
- * Inputs [TOKENS, COLS] and weights [ROWS, COLS]. Of the first four channels the inputs are `factor` times as large,
- * and weights times `weightFactor`.
+ * Inputs [TOKENS, COLS] and weights [ROWS, COLS]. In the first four channels, inputs are scaled by `factor` and weights
+ * by `weightFactor`.
  */
 function layerWith(seed: number, factor: number, weightFactor = 1 / factor): Layer {
   const rng = new TestRng(seed);
@@ -71,7 +73,7 @@ function search(layer: Layer, method: FolderMethod, scaling: Scaling, squares = 
   });
 }
 
-/** Each token's values with 8 bits, by its largest magnitude. */
+/** Each token's values rounded to 8 bits, by its largest magnitude. */
 function roundedInputs(inputs: Float32Array): Float32Array {
   const out = new Float32Array(inputs.length);
   for (let start = 0; start < inputs.length; start += COLS) {
@@ -85,7 +87,7 @@ function roundedInputs(inputs: Float32Array): Float32Array {
   return out;
 }
 
-/** Mean square by which products change where weights, and for smoothquant inputs, are rounded behind `scales`. */
+/** Mean square change of the products when weights, and for smoothquant inputs, are rounded after `scales`. */
 function productError({ inputs, weights }: Layer, method: FolderMethod, scaling: Scaling, scales: Float32Array) {
   const scaledWeights = weights.map((value, at) => value * scales[at % COLS]!);
   const scaledInputs = inputs.map((value, at) => value / scales[at % COLS]!);

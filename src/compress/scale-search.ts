@@ -1,6 +1,6 @@
 /**
- * Chooses the scales that move from a layer's inputs into its weights: of a few candidates the one with which the
- * rounded weights, and with SmoothQuant the rounded inputs too, change the products least.
+ * Chooses the scales to move from a layer's inputs into its weights: among a few candidates, those with which rounding
+ * the weights, and with SmoothQuant also the inputs, changes the products least.
  */
 import type { TensorSource } from "../backend/tensor-source.js";
 import { type ModelTensor, rowsOf } from "../convert/weights/tensors.js";
@@ -14,7 +14,7 @@ export const SCALINGS = ["awq", "smoothquant"] as const;
 export type Scaling = (typeof SCALINGS)[number];
 
 /**
- * Rounds each value of a matrix's rows to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not
+ * Rounds each value of a matrix's rows to the nearest: values and result f32 [rows, cols]; undefined: the matrix is not
  * quantised.
  * @param weights of the columns' squared errors
  */
@@ -25,26 +25,26 @@ export type RowsAfter = (
 interface Reader {
   /** f32 [rows, cols] */
   readonly rows: Float32Array;
-  /** Rows of the matrix for each of these. */
+  /** Rows of the matrix for each sampled row. */
   readonly share: number;
   readonly after: NonNullable<ReturnType<RowsAfter>>;
 }
 
-/** Rows of each matrix by which candidates are judged: the side of a square of FP8_BLOCK. */
+/** Rows of each matrix on which candidates are judged: the side of a square of FP8_BLOCK. */
 const SAMPLE_ROWS = 128;
 const RATIOS = Array.from({ length: 11 }, (_, i) => i / 10);
 /**
- * Share of the error without scales that candidates must be below: smaller gains vanish behind GPTQ's feedback, or turn
- * into losses.
+ * A candidate's error must be below this share of the error without scales: GPTQ's feedback hides smaller gains, or
+ * turns them into losses.
  */
 const WORTHWHILE = 0.9;
-/** Scales and their inverses are at most this. */
+/** Most value of scales and of their inverses. */
 const MOST = 1000;
-/** Inputs are rounded to whole numbers up to this. */
+/** Largest code of rounded inputs. */
 const LARGEST_INT8 = 127;
 
 interface SearchSettings {
-  /** awq: weights alone are rounded. smoothquant: inputs are too, to 8 bits with a scale for each token. */
+  /** awq: only weights are rounded. smoothquant: inputs are too, to 8 bits with a scale per token. */
   readonly scaling: Scaling;
   readonly tensors: ReadonlyMap<string, ModelTensor>;
   readonly source: TensorSource;
@@ -52,8 +52,8 @@ interface SearchSettings {
 }
 
 /**
- * @param squares means of the squares of the input's columns, f64 [cols]
- * @returns scales of the channels, f32 [count]; undefined: none is much better than leaving them
+ * @param squares mean squares of the input's columns, f64 [cols]
+ * @returns scales of the channels, f32 [count]; undefined: no candidate is much better than no scales
  */
 export function searchScales(
   channels: Channels,
@@ -61,7 +61,7 @@ export function searchScales(
   settings: SearchSettings,
 ): Float32Array | undefined {
   const readers = readersOf(channels, settings);
-  // Weights that are not finite are refused where they are encoded.
+  // The encoder refuses NaN and infinite weights.
   const areFinite = squares.every(Number.isFinite) && readers.every(({ rows }) => rows.every(Number.isFinite));
   if (readers.length === 0 || !areFinite) return undefined;
   const { maker, count } = channels;
@@ -80,8 +80,8 @@ export function searchScales(
 }
 
 /**
- * Mean square of what rounding adds to the products, all rows together. Errors of two columns are independent, so that
- * the inputs' products of two columns do not count.
+ * Mean square error of the products from rounding, over all rows. Errors of two columns are independent, so products of
+ * two columns' inputs drop out.
  */
 function errorOf(
   scales: Float32Array,
@@ -103,22 +103,22 @@ function errorOf(
       squaredWeights += share * scaled[at]! ** 2;
     }
   }
-  // A value that is rounded to a whole number of steps is off by a twelfth of the step's square on average.
+  // Rounding to multiples of a step has a mean square error of a twelfth of the step's square.
   return scaling === "awq" ? error : error + (squaredWeights * stepSquare(squares, factors)) / 12;
 }
 
-/** Mean square of the step with which a token's input is rounded, where columns vary independently about zero. */
+/** Mean square of the step for rounding a token's input, if columns vary independently about zero. */
 function stepSquare(squares: Float64Array, factors: Float32Array): number {
   const scaled = squares.map((square, col) => square / factors[col]! ** 2);
   const largest = scaled.reduce((most, value) => Math.max(most, value), 0);
   if (largest === 0) return 0;
-  // As many columns as large as the largest have this sum; the largest of n normal values has a square of about 2 ln n.
+  // Equivalent number of columns as large as the largest; the largest of n normal values has a square of about 2 ln n.
   const alike = scaled.reduce((sum, value) => sum + value, 0) / largest;
   return (largest * (1 + 2 * Math.log(alike))) / LARGEST_INT8 ** 2;
 }
 
 /**
- * Powers of the inputs' magnitudes (AWQ), and those over the complementary powers of the weights' largest
+ * Powers of the inputs' magnitudes (AWQ), and such powers divided by the complementary powers of the weights' largest
  * (SmoothQuant).
  */
 function* candidatesOf(
@@ -146,7 +146,7 @@ function* candidatesOf(
 
 const isUsable = (scale: number): boolean => scale > 0 && scale < Number.POSITIVE_INFINITY;
 
-/** With a geometric mean of one; channels that are zeros on either side are left alone. */
+/** Scales with a geometric mean of one; channels that are zero on either side get one. */
 function levelled(scales: Float64Array): Float32Array {
   const usable = scales.filter(isUsable);
   const mean = Math.exp(usable.reduce((sum, scale) => sum + Math.log(scale), 0) / Math.max(usable.length, 1));
@@ -154,7 +154,7 @@ function levelled(scales: Float64Array): Float32Array {
 }
 
 /**
- * The nearest scales by which a norm's gains become numbers of bfloat16: other engines read them in 16 bits.
+ * The nearest scales that turn a norm's gains into bfloat16 numbers, since other engines read gains in 16 bits.
  * @param gains [count]
  */
 function exactIn(gains: Float32Array, scales: Float32Array): Float32Array {
@@ -174,7 +174,7 @@ function readersOf({ readers }: Channels, { tensors, source, rowsAfter }: Search
   });
 }
 
-/** Rows spread over a matrix, or over all of a stack. */
+/** Sample of rows spread over a matrix, or over a whole stack. */
 function sampleOf(tensor: ModelTensor, source: TensorSource): Pick<Reader, "rows" | "share"> {
   const [numRows, cols] = tensor.shape as readonly [number, number];
   const count = Math.min(SAMPLE_ROWS, numRows);

@@ -1,6 +1,5 @@
 /**
- * Scales of matrices that are stored as codes times scales: one for the matrix, for each row or square, or for each
- * group of a row.
+ * Scales of matrices that are stored as codes times scales: one per matrix, per row or square, or per group of a row.
  */
 import { MillraceError } from "../core/errors.js";
 import { E4M3, f16ToNumber } from "../formats/dequantize.js";
@@ -9,14 +8,14 @@ import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
 /** Largest magnitudes of the codes. */
 const LARGEST = { int8: 127, e4m3: 448, e2m1: 6 } as const;
 
-/** For each row its largest magnitude ÷ the type's. */
+/** Each row's largest magnitude ÷ the type's. */
 export function rowScales(values: Float32Array, cols: number, type: keyof typeof LARGEST): Float32Array {
   return Float32Array.from({ length: values.length / cols }, (_, row) =>
     scaleOf(largestIn(values, row * cols, cols), LARGEST[type]),
   );
 }
 
-/** E4M3's one scale. @param largest magnitude that it must hold; absent: that of the values */
+/** E4M3's single scale. @param largest magnitude that it must represent; absent: that of the values */
 export const tensorScale = (values: Float32Array, largest = largestIn(values, 0, values.length)): number =>
   scaleOf(largest, LARGEST.e4m3);
 
@@ -38,24 +37,24 @@ function largestIn(values: Float32Array, start: number, count: number): number {
   return largest;
 }
 
-/** In f32; 1 where all values are zeros, or too small for a scale. */
+/** In f32; 1 if all values are zero, or too small for a scale. */
 function scaleOf(largest: number, most: number): number {
   const scale = Math.fround(largest / most);
   return scale < 2 ** -126 ? 1 : scale;
 }
 
-/** Tried scales are these shares of the one that takes the largest magnitude to 7.5. */
+/** Tried scales, as shares of the scale that maps the largest magnitude to 7.5. */
 const SHARES = Array.from({ length: 14 }, (_, i) => 0.62 + 0.04 * i);
 
 interface GroupScales {
-  /** As they are stored: bits of 16-bit types. */
+  /** The stored scales: bits of 16-bit types. */
   readonly stored: Uint16Array | Float32Array;
   readonly values: Float32Array;
 }
 
 /**
- * Scales of groups whose codes are −8 to 7. Of the tried scales the one with the least error is kept, solved for once
- * more with its codes.
+ * Scales of groups whose codes are −8 to 7. The tried scale with the least error is kept, and refined by least squares
+ * for its codes.
  * @param type of the scales
  * @param importance [cols], of squared errors; undefined: equal
  */
@@ -111,7 +110,7 @@ function bestScale(values: Float32Array, start: number, weights: Float64Array): 
       square += weighted * code;
       own += weights[i]! * value * value;
     }
-    // With these codes the error is least at dot ÷ square.
+    // For these codes, dot ÷ square is the scale with the least error.
     const error = square > 0 ? own - (dot * dot) / square : own;
     if (error >= leastError) continue;
     leastError = error;
@@ -124,22 +123,22 @@ function bestScale(values: Float32Array, start: number, weights: Float64Array): 
 export const FP4_GROUP = 16;
 
 interface Fp4Scales {
-  /** E4M3, one for each group. */
+  /** E4M3 codes, one per group. */
   readonly stored: Uint8Array;
-  /** F32: the groups' scales are divided by it. */
+  /** The F32 divisor of the groups' scales. */
   readonly divisor: number;
   readonly values: Float32Array;
 }
 
-/** E4M3's numbers above zero and up to 448 are those of the codes 1 to 126. */
+/** The codes 1 to 126 are E4M3's numbers above zero, up to 448. */
 const LAST_E4M3 = 126;
-/** E4M3 steps above the scale that takes a group's largest magnitude to 6: five take it below 4. */
+/** Number of E4M3 steps above the scale that maps a group's largest magnitude to 6: five steps map it below 4. */
 const TRIED_STEPS = 5;
 
 /**
- * NVFP4's scales: by the divisor, the largest magnitude would have the largest E4M3 scale. Of each group's tried scales
- * the one with the least error is kept: between 4 and 6, codes have gaps of 2, so that a larger scale is often better.
- * @param largest magnitude that the divisor must allow for; absent: that of the values
+ * NVFP4's scales. The divisor gives the largest magnitude the largest E4M3 scale. Each group keeps the tried scale with
+ * the least error: codes between 4 and 6 have gaps of 2, so a larger scale is often better.
+ * @param largest magnitude for which the divisor must suffice; absent: that of the values
  * @param importance [cols], of squared errors; undefined: equal
  */
 export function fp4Scales(
@@ -149,7 +148,7 @@ export function fp4Scales(
   largest = largestIn(values, 0, values.length),
 ): Fp4Scales {
   const whole = Math.fround((LARGEST.e4m3 * LARGEST.e2m1) / largest);
-  // Values that need a larger one are zeros beside any input.
+  // Values that need a larger divisor are practically zero.
   const divisor = whole < 2 ** 126 ? whole : 1;
   const stored = new Uint8Array(values.length / FP4_GROUP);
   const scales = new Float32Array(stored.length);
@@ -167,7 +166,7 @@ export function fp4Scales(
   return { stored, divisor, values: scales };
 }
 
-/** The code of the largest E4M3 number that is no larger; 0 where all are. */
+/** The code of the largest E4M3 number that is at most this; 0 if all are larger. */
 function lastBelow(value: number): number {
   let [low, high] = [0, LAST_E4M3];
   while (low < high) {

@@ -1,4 +1,4 @@
-/** How a quantised copy stores its matrices. */
+/** A quantised copy's storage of its matrices. */
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { type FolderStorage, isPlain, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
@@ -24,7 +24,7 @@ export type Method = FileMethod | FolderMethod;
 export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
 
 /**
- * A method of a file: the recipe's types, encoded with the columns' importance. One of a folder: codes and scales of
+ * For a file method: the recipe's types, encoded with the columns' importance. For a folder method: codes and scales of
  * its layers.
  */
 export function quantisedStorage(
@@ -49,13 +49,13 @@ export function quantisedStorage(
 }
 
 function plainIn(layout: Layout, { summary }: OpenModel): PlainType {
-  // AutoAWQ and GPTQ have their scales in halves.
+  // AutoAWQ and GPTQ store scales as halves.
   if (layout !== "compressed-tensors") return "F16";
   const widest = plainTypeOf(summary.weightType as WeightType | undefined);
   return widest === "F32" ? "BF16" : widest;
 }
 
-/** Encodes rows as a method says. */
+/** Encodes rows by a method. */
 export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder, layout: Layout): RowsAfter {
   if (!isFolderMethod(method))
     return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
@@ -66,7 +66,7 @@ export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder,
       : undefined;
 }
 
-/** Encodes rows in the types of a file. */
+/** Encodes rows in a file's types. */
 export const rowsInTypes =
   ({ typeOf }: Pick<Storage, "typeOf">, encoder: RowEncoder): RowsAfter =>
   (tensor) => {
@@ -81,7 +81,7 @@ function preparationOf({ feedback, mover }: Rounding): Pick<Storage, "preparatio
   return preparation === undefined ? {} : { preparation };
 }
 
-/** Encodes the blocks of a file. */
+/** Encodes a file's blocks. */
 export function encodingOf(rounding: Rounding): Pick<Storage, "encode" | "preparation"> {
   const { encoder, feedback } = rounding;
   return {

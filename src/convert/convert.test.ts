@@ -96,21 +96,21 @@ describe("a GGUF file", () => {
 
   test.each(someOf(ggufs, 5))("%s becomes a folder, and a file again, that answer alike", async (path) => {
     const [original, folder, file] = [place(".gguf"), place(), place(".gguf")];
-    // Quantised products round activations, which F32 weights do not.
+    // Quantised products round activations, unlike products with F32 weights.
     weightsOnly(path, original);
     weightsOnly(original, folder);
     weightsOnly(folder, file);
     const completions = await completionsOf(original);
-    // Gemma's norms are stored as they are, or as their distance from one, which rounds.
+    // Gemma's norms are stored directly or as their distance from one, which rounds.
     if (openModel(path).config.architecture === "gemma3") expectClose(await completionsOf(file), completions);
     else expect(await completionsOf(file)).toEqual(completions);
     expectClose(await completionsOf(folder), completions);
   });
 });
 
-/** Files of a Mamba-2 are in recurrent.test.ts. */
+/** recurrent.test.ts covers files with Mamba-2 layers. */
 const architectures = MODEL_FOLDERS.filter((name) => !/^(?:granitehybrid|nemotron_h)/.test(name));
-/** In npm test without those that take seconds, each of a kind that a quicker one has. */
+/** npm test leaves out the slow ones; a faster one of each kind remains. */
 const TOKENIZERS = readdirSync(fixture("hf-tokenizers")).filter(
   (name) => isLongRun || !/^(oddities|metaspace_always|bloom|deepseek3)$/.test(name),
 );
@@ -119,15 +119,15 @@ describe("a folder", () => {
   test.each(someOf(architectures, 8))("of %s becomes a file, and a folder again, that answer alike", async (name) => {
     const [file, folder] = [place(".gguf"), place()];
     if (name === "gemma3") {
-      // Its scale of attention is not that of its heads' width, for which GGUF has no key.
+      // The fixture's attention scale differs from the one for its heads' width, and GGUF has no key for it.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
     }
     if (name === "qwen3moe") {
-      // A layer without experts, for which GGUF has no key.
+      // GGUF has no key for the fixture's layer without experts.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/expected experts in every layer/);
     }
     if (name === "glm4_moe_lite") {
-      // Its rotated pairs are halves, which no published model of the kind has.
+      // The fixture's rope pairs the two halves of a head, as no published model of its kind does.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(
         /pairs lie side by side, got pairs of/,
       );
@@ -135,7 +135,7 @@ describe("a folder", () => {
     weightsOnly(fixture(`hf/${name}`), file);
     const completions = await completionsOf(fixture(`hf/${name}`));
     expectClose(await completionsOf(file), completions);
-    // Its rope has too few frequencies to show the settings that they were made with.
+    // The fixture's rope has too few frequencies to derive its settings from them.
     if (name === "llama") return;
     if (isReadOnlyFolder(name)) {
       return void expect(() => weightsOnly(file, folder)).toThrow(/of which folders are written/);
@@ -216,8 +216,8 @@ describe("a folder", () => {
 });
 
 /**
- * No pre-tokenizer of llama.cpp, and no setting of its SentencePiece, does the same. Of bloom's it has the expression,
- * which is published, but none that puts a space before each piece, as this fixture asks for.
+ * llama.cpp has no equal pre-tokenizer and no equal SentencePiece setting. For bloom's fixture it has the published
+ * expression, but none that also puts a space before each piece.
  */
 const REFUSED = new Set([
   "oddities",
@@ -350,7 +350,7 @@ describe("--out", () => {
 test.each([
   ["qwen2", [], [282, 280], { padding: 280, eot: 282 }],
   ["llama3", ["<|end_of_text|>", "<|eom_id|>"], [461, 462, 463], { eot: 461, eom: 463 }],
-  // No reader knows the text of the second.
+  // No reader knows the second text.
   ["smollm", ["<stop>"], [462], { eot: 461, eom: 462 }],
 ])("the stop tokens of a folder like %s have their keys in a file", (name, texts, stopIds, expected) => {
   const folder = place();
@@ -397,7 +397,7 @@ test("a file's further keys about text keep their values, and lists their types"
   await expect(convertModel({ model: file, out: place(".gguf"), type: undefined })).rejects.toThrow("tokenizer.own");
 });
 
-/** A Mistral with a sliding window, for which the file gets a note, and llama2's tokenizer. */
+/** A Mistral with a sliding window, for which the file gets a note, and with llama2's tokenizer. */
 function mistralFolder(change: (tokenizer: { model: { merges: unknown[] } }) => void): string {
   const folder = writeRandomFolder(place());
   const rewrite = (name: string, source: string, edit: (json: never) => void) => {
@@ -421,7 +421,7 @@ test("a note on a window does not excuse other tokens", async () => {
     convertModel({ model, out: place(".gguf"), type: undefined }, undefined, (text) => notes.push(text));
   await convert(mistralFolder(() => {}));
   expect(notes).toEqual(["llama.cpp does not know this architecture: the file is for millrace"]);
-  // A token that no merge makes: SentencePiece joins its characters all the same.
+  // A token that no merge produces: SentencePiece joins its characters anyway.
   const broken = mistralFolder(({ model }) => model.merges.splice(0, 20));
   await expect(convert(broken)).rejects.toMatchObject({ code: "tokenizer_unsupported" });
 });

@@ -1,5 +1,5 @@
 /**
- * Writes any model that the embedded engine reads in the other format, or in the same one with another type of numbers.
+ * Writes a model that the embedded engine can read in the other format, or in the same format with another number type.
  */
 import { existsSync, linkSync, lstatSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -24,7 +24,7 @@ import {
   type Storage,
 } from "./weights/tensors.js";
 
-/** Time after which signals are heard, between two pieces. */
+/** Time between two checks for signals. */
 const WORK_MS = 50;
 /** Errors of file systems that have no hard links. */
 const NO_LINKS: readonly (string | undefined)[] = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
@@ -34,9 +34,9 @@ export interface ConvertOptions {
   readonly model: string;
   /** A path that ends in `.gguf`, or a folder that is empty or missing. */
   readonly out: string;
-  /** Type of the matrices, or how they are stored; undefined: the types that lose the least (`keptStorage`). */
+  /** Type of the matrices, or their storage; undefined: the types with the least loss (`keptStorage`). */
   readonly type: PlainType | ((model: OpenModel) => Storage | FolderStorage) | undefined;
-  /** The model with other weights that compute the same; absent: its weights are copied. */
+  /** Returns the model with other weights that compute the same; absent: the weights are copied. */
   readonly change?: (model: OpenModel) => OpenModel;
 }
 
@@ -48,7 +48,7 @@ export interface Converted {
   readonly numBytes: number;
 }
 
-/** A place that cannot be written, or is full. */
+/** Error codes of a place that cannot be written to, or is full. */
 const NO_PLACE: readonly (string | undefined)[] = [
   "ENOSPC",
   "EDQUOT",
@@ -57,18 +57,18 @@ const NO_PLACE: readonly (string | undefined)[] = [
   "EACCES",
   "EPERM",
   "ENAMETOOLONG",
-  // /proc answers these, and so do folders that are removed meanwhile.
+  // /proc returns this code, and so does a folder that is removed meanwhile.
   "ENOENT",
   "ENOTDIR",
 ];
 
 /**
- * The result appears under its name only when it is whole.
- * @param onWritten called with the bytes of tensors written so far, and those of all
- * @param onNote gets each difference between the copy and the model
- * @param signal ends the work with its reason, and nothing is left
- * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format
- * has no words for the model
+ * Writes the copy of a model; it gets its name only when it is complete.
+ * @param onWritten called with the bytes of tensors written so far, and the total
+ * @param onNote called with each difference between the copy and the model
+ * @param signal ends the work with its reason, and removes what was written
+ * @throws invalid_option for an existing `out`; architecture_unsupported and tokenizer_unsupported if the format cannot
+ *   express the model
  */
 export async function convertModel(
   { out: wantedOut, ...options }: ConvertOptions,
@@ -88,7 +88,7 @@ export async function convertModel(
   );
 }
 
-/** Opens a model as a copy named `out` has it. @throws what `openModel` throws */
+/** Opens a model in the form of a copy named `out`. @throws the errors of `openModel` */
 export const openForCopy = (path: string, out: string): OpenModel => asWritten(openModel(path), isFileName(out));
 
 export const isFileName = (out: string): boolean => out.endsWith(".gguf");
@@ -98,9 +98,9 @@ interface WholeCopyProgress extends Pick<CopyProgress, "onWritten" | "log"> {
 }
 
 /**
- * Writes a copy that reads text as its model does, under a name that nobody looks for yet.
- * @param progress with a log, a copy that was stopped goes on
- * @returns the type's name @throws what `convertModel` throws
+ * Writes a copy that tokenizes text like its model, under a temporary name.
+ * @param progress a log in it lets a stopped copy continue
+ * @returns the type's name @throws the errors of `convertModel`
  */
 export async function writeWholeCopy(
   { model: path, out, type: wanted, change }: ConvertOptions,
@@ -130,7 +130,7 @@ export async function writeWholeCopy(
   }
 }
 
-/** Does a long work and hears signals meanwhile. @param between awaited after each piece */
+/** Runs long work in pieces, and handles signals between them. @param between awaited after each piece */
 export async function workInPieces(
   pieces: Iterable<void>,
   signal: AbortSignal | undefined,
@@ -146,7 +146,7 @@ export async function workInPieces(
   }
 }
 
-/** @throws architecture_unsupported for a model that is not written in the other format */
+/** @throws architecture_unsupported for a model that cannot be written in the other format */
 function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
   const isCopied = isCausal && head === undefined;
   if (isCopied) return;
@@ -155,12 +155,15 @@ function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
   throw new MillraceError("architecture_unsupported", message, { hint: "serve the file or folder as it is" });
 }
 
-/** Runs `work` with a new folder beside `out`, which is gone afterwards. @throws invalid_option where `out` exists */
+/**
+ * Runs `work` with a new folder beside `out`, and removes the folder afterwards. @throws invalid_option for an existing
+ * `out`
+ */
 export async function withPlace<T>(out: string, isFile: boolean, work: (folder: string) => Promise<T>): Promise<T> {
   refuseExisting(out, isFile);
   const folder = mkdtempSync(`${out}.partial-`);
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  // A second signal ends the process at once.
+  // A second signal ends the process immediately.
   process.once("exit", remove);
   try {
     return await work(folder);
@@ -170,7 +173,7 @@ export async function withPlace<T>(out: string, isFile: boolean, work: (folder: 
   }
 }
 
-/** @param left what an error leaves behind @throws invalid_option where `out` cannot be written or has no room */
+/** @param left what remains after an error @throws invalid_option if `out` cannot be written or lacks room */
 export async function writingTo<T>(out: string, left: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -190,7 +193,7 @@ export async function writingTo<T>(out: string, left: string, work: () => Promis
  */
 export function publishCopy(copy: string, out: string): void {
   try {
-    // Renaming would replace a file; it replaces an empty folder only.
+    // Renaming replaces an existing file, but only an empty folder.
     if (statSync(copy).isFile()) linkOrRename(copy, out);
     else renameSync(copy, out);
   } catch (thrown) {
@@ -210,7 +213,7 @@ function linkOrRename(copy: string, out: string): void {
   }
 }
 
-/** @param isNoted some texts have other tokens, which the user has been told */
+/** @param isNoted whether a note to the user says that some texts have other tokens */
 async function expectSameText(original: TextSide, path: string, isNoted: boolean): Promise<void> {
   const copy = await loadTextSide(path);
   copy.asyncTokenizer.end();
@@ -228,7 +231,7 @@ async function expectSameText(original: TextSide, path: string, isNoted: boolean
   });
 }
 
-/** @returns the first field that differs and both its values; undefined: all are equal */
+/** @returns the first differing field with both values; undefined: all are equal */
 function firstDifference<Facts extends object>(wanted: Facts, got: Facts): string | undefined {
   const keys = Object.keys(wanted) as (keyof Facts & string)[];
   const key = keys.find((each) => !isDeepStrictEqual(wanted[each], got[each]));
@@ -236,7 +239,7 @@ function firstDifference<Facts extends object>(wanted: Facts, got: Facts): strin
   return key === undefined ? undefined : `${key} ${shown(wanted[key])}, got ${shown(got[key])}`;
 }
 
-/** Writes the copy and reads it again. @yields after each piece of a tensor */
+/** Writes the copy, and reads it back as a check. @yields after each piece of a tensor */
 export function* writeCopy(
   out: string,
   isFile: boolean,
@@ -259,7 +262,7 @@ export function* writeCopy(
   expectSame(source.model, openModel(out));
 }
 
-/** Settings that decide a model's answers and differ between formats in their rounding at most. */
+/** Checks the settings that decide a model's answers; between formats they may differ only in rounding. */
 function expectSame(original: OpenModel, copy: OpenModel): void {
   const hasLongRope = original.tensors().has("rope_factors_long.weight");
   const settings = ({ layers, ropes, ...model }: ServableModel) => ({
@@ -287,7 +290,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
       return [
         dim,
         Math.fround(base),
-        // A long rope is its tensors of factors, whatever it is called.
+        // A long rope is defined by its tensors of factors, whatever its type's name.
         scaling === "longrope" ? "none" : scaling,
         attentionFactor.toPrecision(5),
         ...(isYarn || scaling === "linear" ? [Math.fround(factor)] : []),
@@ -308,7 +311,7 @@ function refuseExisting(out: string, isFile: boolean): void {
     throw new MillraceError("invalid_option", `expected --out in a folder that is there, got ${parent}`);
   }
   if (isFile || !found.isDirectory() || readdirSync(out).length > 0) throw inTheWay(out);
-  // The copy is made beside it and cannot be moved to where another file system begins.
+  // The copy is made beside `out`, and cannot be moved to another file system.
   if (found.dev !== statSync(dirname(out)).dev) {
     throw new MillraceError("invalid_option", `expected --out to name no mount point, got ${out}`, {
       hint: `Name a folder inside it, for example ${join(out, "model")}.`,

@@ -1,4 +1,4 @@
-/** Copies of models with a layer that drafts: plain ones draft alike, and quantised ones do not. */
+/** Copies of models with a drafting layer: plain copies draft like the model, quantised ones do not draft. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ test.each(MTP_MODELS)("%s drafts alike as a file, and as a folder that is a copy
   const names = (path: string) =>
     [...readHfFolder(path).files.tensors.keys()].filter((key) => /^mtp\.|layers\.3\./.test(key)).sort();
   expect(names(again).length).toBeGreaterThan(14);
-  // Its experts are written one by one.
+  // The fixture's experts are written one by one.
   if (name !== "qwen35moe") expect(names(again)).toEqual(names(folder));
 });
 

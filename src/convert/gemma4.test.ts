@@ -1,6 +1,6 @@
 /**
- * Gemma 4: a copy in either format is the same model, with experts, with inputs of layers, and with layers that read
- * the keys of others.
+ * Gemma 4: a copy in either format is the same model, also with experts, with layers' own inputs, and with layers that
+ * read other layers' keys.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

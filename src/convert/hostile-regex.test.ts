@@ -1,4 +1,4 @@
-/** A folder whose tokenizer never ends at some text is not converted, and nothing is left. */
+/** A folder whose tokenizer never finishes some text is not converted, and leaves no files. */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** File systems that this machine may not have: without hard links, and a mount point as the folder. */
+/** File systems that this machine may lack: one without hard links, and a mount point as the folder. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ vi.mock("node:fs", async (original) => {
   };
 });
 
-/** Tokenizers that were loaded and have not ended. */
+/** Number of loaded tokenizers that have not ended. */
 const tokenizers = vi.hoisted(() => ({ numOpen: 0 }));
 
 vi.mock("../text/text-side.js", async (original) => {

@@ -1,6 +1,6 @@
 /**
- * Models with recurrent layers: a copy in the other format, whose value heads may have another order, is the same
- * model. What a file's tensors hold is compared in src/model/gguf/recurrent.test.ts.
+ * Models with recurrent layers: a copy in the other format is the same model, even where its value heads have another
+ * order. src/model/gguf/recurrent.test.ts compares the contents of a file's tensors.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ describe.each([
     const expected = JSON.parse(readFileSync(join(original, "expected.json"), "utf8"));
     for (const copy of [file, folder]) await expectLogprobs(copy, expected, TOLERANCES[name]);
     const completions = await completionsOf(original);
-    // Its value heads stay in their order, so that nothing is summed in another one.
+    // These models' value heads keep their order, so all sums have the same order.
     if (name === "qwen3next" || name === "lfm2") expect(await completionsOf(file)).toEqual(completions);
     else expectClose(await completionsOf(file), completions);
     expectClose(await completionsOf(folder), completions);
@@ -65,7 +65,7 @@ describe.each(["granitehybrid", "granitehybrid_dense", "nemotron_h", "nemotron_h
     await expectLogprobs(file, expected, TOLERANCES[name]);
     weightsOnly(file, again);
     expect(await completionsOf(again)).toEqual(await completionsOf(file));
-    // As llama.cpp has them.
+    // The shapes of llama.cpp's files.
     const { tensors } = readGguf(file);
     expect(tensors.get("blk.0.ssm_a")).toMatchObject({ type: "F32", shape: [1, name.startsWith("nemotron") ? 6 : 4] });
     expect(tensors.get("blk.0.ssm_norm.weight")!.shape).toEqual(
@@ -85,7 +85,7 @@ describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (ar
   test("becomes a file with its own bits, without the blocks that draft, and a folder that answers alike", async () => {
     const [original, drafting, file, folder, again] = [".gguf", ".gguf", ".gguf", "", ".gguf"].map(place);
     writeRandomModel(original!, { architecture, seed: 7 });
-    // Its last layer becomes a block that drafts.
+    // The model's last layer becomes a drafting block.
     const metadata = { [`${architecture}.nextn_predict_layers`]: u32(1) };
     writeRandomModel(drafting!, { architecture, seed: 7, layers: 5, metadata });
     weightsOnly(drafting!, file!);
@@ -126,7 +126,7 @@ test.each(["lfm2", "lfm2moe"] as const)("a file of %s becomes a folder that answ
 });
 
 test("a file whose recurrent layers llama.cpp does not take is noted", () => {
-  // Its values are wider than its keys.
+  // qwen35_vision's values are wider than its keys.
   const notes = ["qwen35_vision", "qwen35"].map((name) => notesOfFile(fixture(`hf/${name}`), place(".gguf")));
   expect(notes).toEqual([[expect.stringMatching(/as wide as keys: the file is for millrace/)], []]);
 });

@@ -1,5 +1,5 @@
 /**
- * Variants of the families: a copy keeps what sets a model apart, and is refused where its format has no words for it.
+ * Variants of the families: a copy keeps a model's special features, and is refused if its format cannot express them.
  */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -37,9 +37,9 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
 
 const LLAMA = { classes: "LlamaForCausalLM", type: "llama" };
 const QWEN2 = { classes: "Qwen2ForCausalLM", type: "qwen2" };
-/** Folders whose copies are of another class: that of the language part, or of layers of the same kind. */
+/** Folders whose copies have another class: that of the language part, or of equal layers. */
 const WRITTEN_AS: Readonly<Record<string, typeof QWEN2>> = {
-  // transformers has no class for it, and its layers are a llama's.
+  // Their layers are a llama's; transformers has no class for the first.
   internlm2: LLAMA,
   internlm3: LLAMA,
   qwen2_vl: QWEN2,
@@ -53,7 +53,7 @@ const WRITTEN_AS: Readonly<Record<string, typeof QWEN2>> = {
 };
 
 describe("a folder", () => {
-  // The rope of the llama has too few frequencies to show the settings that they were made with.
+  // The llama's rope has too few frequencies to derive its settings from them.
   const written = architectures.filter((name) => name !== "llama" && !isReadOnlyFolder(name));
   test.each(written)("of %s has the same class as a folder", (name) => {
     const folder = place();
@@ -61,7 +61,7 @@ describe("a folder", () => {
     const classOf = (path: string) => {
       const config = JSON.parse(readFileSync(join(path, "config.json"), "utf8")) as Record<string, object>;
       const { architectures: classes, model_type: type } = { ...config, ...config.text_config };
-      // A wrapper with a tower for images becomes its language model.
+      // A wrapper with an image tower becomes its language model.
       return { classes: String(classes).replace("ForConditionalGeneration", "ForCausalLM"), type };
     };
     expect(classOf(folder)).toEqual(WRITTEN_AS[name] ?? classOf(fixture(`hf/${name}`)));

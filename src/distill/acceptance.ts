@@ -2,10 +2,10 @@
 import type { SpeculationStats } from "../engine/api/stats.js";
 
 export interface MeasuredAcceptance {
-  /** Share of all drafts that were accepted up to each position. */
+  /** Share of all drafts that were accepted at least up to each position. */
   readonly byPosition: readonly number[];
   readonly numDrafts: number;
-  /** Tokens per step of the model: accepted ones, and the model's own. */
+  /** Tokens per step of the model: accepted ones and the model's own. */
   readonly tokensPerStep: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Collects a teacher's answers to prompts, many at once. Each answer is appended to a file as it comes, so that a
- * stopped run resumes.
+ * Collects a teacher's answers to prompts, many at once. A file keeps each answer as it arrives, so a stopped run
+ * resumes.
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
@@ -12,7 +12,7 @@ import type { Prompt } from "./prompts.js";
 const answerSchema = z.object({
   id: z.string(),
   text: z.string(),
-  /** length: cut off, and so no example of where an answer ends. */
+  /** length: the answer is cut off, so it shows no end of an answer. */
   end: z.enum(["stop", "length"]),
   numPromptTokens: z.int().min(0),
   numOutputTokens: z.int().min(0),
@@ -35,7 +35,7 @@ interface CollectProgress {
 }
 
 export interface Collected {
-  /** Number of answers, and of those that were in the file before. */
+  /** Number of answers, and of those already in the file. */
   readonly numAnswers: number;
   readonly numResumed: number;
   /** Number of refused prompts, with the first reason. They are asked again in the next run. */
@@ -47,14 +47,14 @@ export interface Collecting {
   readonly file: AnswerFile;
   readonly prompts: readonly Prompt[];
   readonly ask: Ask;
-  /** Answers in progress at the same time. */
+  /** Concurrent requests. */
   readonly concurrency: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * Asks for the answers that the file lacks. A failure, or the signal, ends the collection; the answers so far are in
- * the file.
+ * Requests the answers that the file lacks. A failure, or the signal, ends the collection; the file keeps the answers
+ * so far.
  */
 export async function collectAnswers(
   { file, prompts, ask, concurrency, signal }: Collecting,
@@ -89,7 +89,7 @@ export async function collectAnswers(
   return { numAnswers: prompts.length - numRefused, numResumed, numRefused, refusal };
 }
 
-/** A prompt with its answer, as the trainer reads chats. */
+/** A prompt with its answer, in the trainer's form of chats. */
 export interface AnsweredPrompt {
   readonly prompt: Prompt;
   readonly answer: Answer;
@@ -105,7 +105,7 @@ export function answered(file: AnswerFile, prompts: readonly Prompt[]): Answered
 
 /**
  * Complete answers as a corpus: JSON lines of {"family", "messages", "answers": "last"}, in which only the last message
- * counts as an answer. Throws invalid_option where there are none.
+ * counts as an answer. Throws invalid_option if no answer is complete.
  */
 export function corpusOf(items: readonly AnsweredPrompt[], what: string): string {
   const whole = items.filter(({ answer }) => answer.end === "stop");

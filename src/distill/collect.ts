@@ -1,5 +1,5 @@
 /**
- * Has all prompts answered and writes the corpora that trainers read. A model in this process is started only where
+ * Collects the answers to all prompts, and writes the corpora for trainers. A model in this process starts only if
  * answers are missing.
  */
 import { MillraceError } from "../core/errors.js";
@@ -11,7 +11,7 @@ import { type Corpora, openCollection, writeCorpora } from "./collection.js";
 import type { Split } from "./prompts.js";
 import { samplingOf, sourceOf, type TeachingOptions, templateHash } from "./teaching.js";
 
-/** The model that answers: in this process, or reached through `ask`. */
+/** The answering model: in this process, or behind `ask`. */
 export interface AnswerSource {
   readonly name: string;
   /** Path of a model in this process. */
@@ -19,7 +19,7 @@ export interface AnswerSource {
   readonly contentHash: string | undefined;
   readonly url?: string | undefined;
   readonly ask?: Ask | undefined;
-  /** Requests to `ask` at once. */
+  /** Concurrent requests to `ask`. */
   readonly concurrency?: number;
 }
 

@@ -1,14 +1,14 @@
-/** The folder of a distillation: one teacher's answers under fixed terms, and the files that trainers read. */
+/** The folder of a distillation: one teacher's answers under fixed terms, and the files for trainers. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { keepTerms } from "../core/kept-terms.js";
 import { type AnsweredPrompt, type AnswerFile, answered, corpusOf, openAnswers } from "./answers.js";
 import type { Split } from "./prompts.js";
 
-/** Everything that an answer depends on beside its prompt. */
+/** All conditions of an answer beside its prompt. */
 interface CollectionTerms {
   readonly teacher: string;
-  /** SHA-256 of the model's files; undefined for one behind a URL. */
+  /** SHA-256 of the model's files; undefined for a model behind a URL. */
   readonly contentHash: string | undefined;
   readonly temperature: number;
   readonly maxTokens: number;
@@ -28,7 +28,7 @@ export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
   }
 }
 
-/** Throws invalid_option if the folder has answers under other terms. */
+/** Throws invalid_option if the folder's answers have other terms. */
 export function openCollection(folder: string, terms: CollectionTerms): AnswerFile {
   keepTerms(folder, TERMS_FILE, terms);
   return openAnswers(join(folder, "answers.jsonl"));

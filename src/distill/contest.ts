@@ -1,4 +1,7 @@
-/** A student beside its teacher: both answer the held-out prompts, are judged alike, and are timed in alternation. */
+/**
+ * Compares a student with its teacher: both answer the held-out prompts, are judged alike, and are timed in
+ * alternation.
+ */
 import { join } from "node:path";
 import type { StartStage } from "../core/stages.js";
 import { NO_SPECULATION } from "../engine/api/speculative-config.js";
@@ -36,7 +39,7 @@ export interface Compared {
   readonly studentSize: ModelSize;
 }
 
-/** Both run without drafters and prefix caches, whose gains depend on the prompts more than on the models. */
+/** Both run without drafters and prefix caches, whose gains depend more on the prompts than on the models. */
 export async function compareInStages(
   options: TeachingOptions & { readonly studentType: string; readonly temperature: number },
   { teacher, teacherAsk, studentPath, corpora, trained, judge, hasSameTokens }: Contest,
@@ -47,7 +50,7 @@ export async function compareInStages(
   const sampling = samplingOf(options, options.temperature);
   const heldOut = corpora.heldOut;
   const prompts = heldOut.map(({ prompt }) => prompt);
-  // The student has a template and a context of its own.
+  // The student has its own template and context.
   const ofStudent = { model: studentPath, engine: { ...engine, maxModelLen: undefined } };
   const student = await openLocalSession(ofStudent, sampling, startStage);
   const askStudent = askOf(student, (messages) => seedOf(options.seed, messages));
@@ -83,7 +86,7 @@ export async function compareInStages(
   }
 }
 
-/** A prompt that the student has not answered counts as an empty answer. */
+/** A missing answer of the student counts as an empty one. */
 async function judgeBoth(
   judge: Judge,
   heldOut: Corpora["heldOut"],

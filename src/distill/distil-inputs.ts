@@ -32,15 +32,15 @@ export interface DistillOptions extends TeachingOptions {
   readonly temperature: number;
   /** A Hugging Face folder or hf:org/repo of any family; absent: a student of the mill family is trained. */
   readonly student?: string;
-  /** How `student` is trained. */
+  /** Method by which `student` is trained. */
   readonly trainMethod: TrainMethod;
   readonly rank: number;
   readonly maxLength?: number;
-  /** False: only answers are collected. */
+  /** False: the run only collects answers. */
   readonly train: boolean;
 }
 
-/** The output of a run: progress by stages, and lines between them. */
+/** Output of a run: progress by stages, and lines between them. */
 export interface Telling {
   readonly startStage: StartStage;
   say(line: string): void;
@@ -48,7 +48,7 @@ export interface Telling {
 
 export type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash" | "url">;
 
-/** Inputs of training a student on this machine. */
+/** Inputs for training a student on this machine. */
 export interface TrainerSide {
   readonly python: string;
   readonly tokenizer: { readonly path: string; readonly contentHash: string };
@@ -94,7 +94,7 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
 }
 
-/** Flags of the mill family's students say nothing about others. */
+/** Refuses flags of the mill family's students for students of other families. */
 function checkStudent({ student, studentConfig, studentType, tokenizerFrom, initFrom }: DistillOptions): void {
   if (student === undefined) return;
   const others = {
@@ -111,7 +111,7 @@ function checkStudent({ student, studentConfig, studentType, tokenizerFrom, init
 export async function openRemote(url: string, options: DistillOptions, signal: AbortSignal): Promise<RemoteModel> {
   const { apiKey, temperature, maxTokens, seed } = options;
   const before = termsOf(options.out);
-  // With all answers collected, the server is no longer needed.
+  // Once all answers are collected, the server is unnecessary.
   const model = options.teacherModel ?? (before?.settings?.url === url ? before.teacher : undefined);
   return openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
 }
@@ -126,7 +126,7 @@ export async function findTeacher(
   return { name, path, contentHash: modelHash(path, startStage) };
 }
 
-/** undefined where only answers are collected; a note says why. Throws python_missing. */
+/** undefined if the run only collects answers; a note gives the reason. Throws python_missing. */
 export async function findTrainer(
   options: DistillOptions,
   { path: teacherPath, contentHash }: Teacher,

@@ -33,7 +33,7 @@ import { findPython, quantize } from "./trainer.js";
 
 const DEFAULT_CONFIG = "small";
 
-/** @returns undefined where no student is trained here */
+/** @returns undefined if no student is trained here */
 export async function distil(
   options: DistillOptions,
   telling: Telling,
@@ -60,14 +60,14 @@ interface Lesson extends Chosen {
   /** Reaches a teacher behind a URL; undefined: the teacher runs here. */
   readonly ask: Ask | undefined;
   readonly trainer: TrainerSide | undefined;
-  /** A student of another family. */
+  /** A student of a family other than mill. */
   readonly other: OtherStudent | undefined;
 }
 
 interface OtherStudent {
-  /** Its folder before the training. */
+  /** The student's folder before training. */
   readonly base: string;
-  /** undefined: it is trained elsewhere */
+  /** undefined: the student is trained elsewhere */
   readonly python: string | undefined;
 }
 

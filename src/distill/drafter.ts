@@ -1,6 +1,6 @@
 /**
  * Trains a draft model, or heads, on a model's own answers to the user's prompts, and measures how often the engine
- * accepts the drafts.
+ * accepts their drafts.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,14 +24,14 @@ import { type TrainPlan, trainInStage } from "./train-run.js";
 import { findPython, type HeldOutLog, untrainable } from "./trainer.js";
 
 export interface DrafterOptions extends TeachingOptions {
-  /** As for --model; absent: the bundled model. */
+  /** A model as for --model; absent: the bundled model. */
   readonly model?: string;
   readonly kind: "draft" | "medusa" | "eagle" | "eagle3";
-  /** Tokens guessed ahead. */
+  /** Drafted tokens per step. */
   readonly depth: number;
   /** Width of an eagle layer; absent: the model's. */
   readonly width?: number;
-  /** Most tokens of a step; absent: enough for full drafts of all sequences. */
+  /** Most tokens per step; absent: enough for full drafts of all sequences. */
   readonly maxNumBatchedTokens?: number;
 }
 
@@ -57,7 +57,7 @@ export async function trainDrafter(
   if (options.width !== undefined) checkWidth(options, options.width, metadata);
   if (isDraft) checkInitFrom(options, path);
   const python = await findPython();
-  // A drafter predicts the model's likeliest token at each position.
+  // A drafter must predict the model's likeliest token at each position.
   const greedy = { ...options, temperature: 0 };
   const contentHash = modelHash(path, startStage);
   return inOwnFolder(options, startStage, signal, async () => {
@@ -93,7 +93,7 @@ export async function trainDrafter(
   }
 }
 
-/** Throws invalid_option for models that models/training/network.py does not compute. */
+/** Throws invalid_option for models that models/training/network.py cannot compute. */
 function trainableMetadata(path: string, name: string): GgufMetadata {
   const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
   const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
@@ -101,7 +101,7 @@ function trainableMetadata(path: string, name: string): GgufMetadata {
   throw optionError("--model", `a model of the mill family, not one with ${problem} (--kind eagle3 takes any)`, name);
 }
 
-/** Columns of a matrix that are quantised together. */
+/** Columns of a matrix that share a quantisation scale. */
 const QUANTIZED_BLOCK = 32;
 
 function checkWidth({ kind, depth }: DrafterOptions, width: number, metadata: GgufMetadata | undefined): void {
@@ -135,7 +135,7 @@ async function measureDrafts(
     alternatives: 0,
     isAdaptive: false,
   };
-  // A step has rows for a draft of full depth of every sequence.
+  // A step has rows for a full draft of every sequence.
   const wholePrompt = engine.enableChunkedPrefill ? 128 : (engine.maxModelLen ?? contextLength);
   const maxNumBatchedTokens = options.maxNumBatchedTokens ?? wholePrompt + engine.maxNumSeqs * (depth + 1);
   const own = sourceOf({ ...options, engine: { ...engine, speculative, maxNumBatchedTokens } }, path);
@@ -156,7 +156,7 @@ async function measureDrafts(
   }
 }
 
-/** How the acceptance was measured, and how to serve with the drafter. */
+/** Describes the measurement of acceptance, and the command that serves with the drafter. */
 export function drafterNotes(
   options: Pick<DrafterOptions, "kind" | "depth">,
   { acceptance, numHeldOut, outPath }: FittedDrafter,

@@ -11,7 +11,7 @@ const chat = {
 const [prompt] = parsePrompts(JSON.stringify({ ...chat, check: { kind: "number", value: 4 } }), "file");
 const items = ["It is 4", "5"].map((answer) => ({ prompt: prompt!, answer }));
 const signal = new AbortController().signal;
-/** A command that runs in the shell of every system with node. */
+/** A command that works in the shell of every system with node. */
 const script = (code: string): string => `"${process.execPath}" -e "${code}"`;
 
 test("checks of the prompts judge answers", async () => {

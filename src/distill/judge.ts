@@ -1,4 +1,4 @@
-/** Judges answers from 0 to 1: by the prompts' own checks, or by the user's command. */
+/** Judges answers from 0 to 1, by the prompts' own checks or by the user's command. */
 import { spawn } from "node:child_process";
 import { MillraceError } from "../core/errors.js";
 import type { Score } from "../quality/score.js";
@@ -15,7 +15,7 @@ export type Verdict = Pick<Score, "score" | "exact">;
 /** Returns a verdict for each item, in order. */
 export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<Verdict[]>;
 
-/** Judges by checks; all prompts need a check and an expected answer. */
+/** Judges by checks; every prompt needs a check and an expected answer. */
 export const judgeByChecks: Judge = (items) =>
   Promise.all(
     items.map(async ({ prompt, answer }): Promise<Verdict> => {
@@ -41,7 +41,7 @@ export function judgeByCommand(command: string): Judge {
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       output += text;
     });
-    // A scorer that ends without reading all input is judged by its output.
+    // A scorer may end without reading all input: its output decides.
     child.stdin.on("error", () => {});
     for (const { prompt, answer } of items) {
       child.stdin.write(`${JSON.stringify({ prompt: prompt.messages, answer, expected: prompt.expected })}\n`);

@@ -1,4 +1,6 @@
-/** The user's prompts: reads a file of chats or recorded requests, each prompt once, and holds some out of training. */
+/**
+ * Reads the user's prompts from a file of chats or recorded requests, each prompt once, and holds some out of training.
+ */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
@@ -19,7 +21,7 @@ export interface Prompt {
   readonly family: string | undefined;
   /** The last message is the user's. */
   readonly messages: readonly Message[];
-  /** The answer in the file, which does not come from the teacher. */
+  /** The answer in the file, from another source than the teacher. */
   readonly expected: string | undefined;
   readonly check: Check | undefined;
   /** Line number in the file, from 1. */
@@ -30,7 +32,7 @@ const HINT =
   'a line is {"messages": [{"role", "content"}, …]}, optionally with "family" and "check"; the last message is the user\'s, or the expected answer';
 
 /**
- * Reads each prompt once, keeping the first of equal ones. Throws file_unreadable, and invalid_option with the line
+ * Reads each prompt once, and keeps the first of equal ones. Throws file_unreadable, and invalid_option with the line
  * number.
  */
 export function readPrompts(path: string): Prompt[] {
@@ -52,7 +54,7 @@ export function parsePrompts(text: string, source: string): Prompt[] {
   return [...prompts.values()];
 }
 
-/** @returns undefined for a recorded request that is no question in text alone */
+/** @returns undefined for a recorded request other than a text-only question */
 function parseLine(text: string, source: string, line: number): Prompt | undefined {
   const refuse = (problem: string): never => {
     throw new MillraceError("invalid_option", `expected a chat in ${source}, line ${line}, got ${problem}`, {
@@ -85,7 +87,7 @@ function parseLine(text: string, source: string, line: number): Prompt | undefin
   return { id: promptId(messages), family, messages, expected, check, line };
 }
 
-/** Depends on the prompt only: held-out prompts stay held out when the file grows. */
+/** Depends only on the prompt: held-out prompts stay held out when the file grows. */
 export function isHeldOut({ id }: Pick<Prompt, "id">, share: number): boolean {
   return Number.parseInt(id.slice(0, 8), 16) < share * 2 ** 32;
 }
@@ -109,8 +111,7 @@ export function splitPrompts(prompts: readonly Prompt[], heldOutShare: number): 
 }
 
 /**
- * The prompts of a task, which are judged by their checks. Throws invalid_option for an unknown task and for a line
- * without a check.
+ * The prompts of a task, with their checks. Throws invalid_option for an unknown task and for a line without a check.
  */
 export function promptsOfTask(prompts: readonly Prompt[], task: string, source: string): Prompt[] {
   const chosen = prompts.filter(({ family }) => family === undefined || family === task);

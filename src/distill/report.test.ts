@@ -20,7 +20,7 @@ test("scores are compared prompt by prompt", () => {
   });
   expect([teacher.score, student.score]).toEqual([0.5, 0.25]);
   expect(difference.value).toBeCloseTo(-0.25);
-  // Half of the differences are -0.5, half 0: a standard error of 0.0401, times 2.02 on each side.
+  // Half of the differences are -0.5, half 0: the standard error is 0.0401, times 2.02 on each side.
   expect(difference.low).toBeCloseTo(-0.25 - 0.081, 3);
   expect(difference.high).toBeCloseTo(-0.25 + 0.081, 3);
 });

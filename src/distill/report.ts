@@ -1,4 +1,4 @@
-/** The report of a distillation: student against teacher on held-out prompts, which took no part in training. */
+/** The report of a distillation: student against teacher on held-out prompts, which training never used. */
 
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
 import type { MachineInfo, Versions } from "../bench/results/machine.js";
@@ -66,7 +66,7 @@ export interface DistillReport {
     readonly file: string;
     /** Complete answers of the teacher that fit into the student's context, at least in part. */
     readonly numTrained: number;
-    /** Answers among them that the context cuts off. */
+    /** Answers among these that the context cuts off. */
     readonly numTrainedCut: number;
     readonly numHeldOut: number;
     readonly numRefused: number;
@@ -78,7 +78,7 @@ export interface DistillReport {
   readonly speed: SpeedComparison | undefined;
   /** For a teacher that runs elsewhere. */
   readonly answerSpeed: AnswerSpeed | undefined;
-  /** Why there is no speed. */
+  /** The reason why there is no speed. */
   readonly speedProblem: string | undefined;
   /** Characters per token in the held-out answers, if the models have different tokenizers. */
   readonly textPerToken: { readonly teacher: number; readonly student: number } | undefined;

@@ -1,5 +1,6 @@
 /**
- * Compares two models' time per token on this machine: one client and many at once, each model alone, in alternation.
+ * Compares two models' time per token on this machine: with one client and with many at once, each model alone, in
+ * alternation.
  */
 import { type RoundSample, runRound } from "../bench/engine/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
@@ -27,17 +28,17 @@ export interface SpeedComparison {
   readonly loaded: LoadedCost | undefined;
 }
 
-/** Cost of a token of a busy engine: time from the arrival of many prompts to their last token ÷ generated tokens. */
+/** Cost per token of a busy engine: time from the arrival of many prompts to their last token ÷ generated tokens. */
 interface LoadedCost {
   readonly numSequences: number;
-  /** Medians, in milliseconds of machine time per generated token, its share of the prompt included. */
+  /** Median machine time per generated token, including its share of the prompt, in milliseconds. */
   readonly teacherMs: number;
   readonly studentMs: number;
   /** Teacher ÷ student. */
   readonly ratio: Estimate;
 }
 
-/** A prompt for both models, in the tokens of each. */
+/** A prompt for both models, in each model's tokens. */
 interface PromptPair {
   readonly teacher: readonly number[];
   readonly student: readonly number[];
@@ -130,14 +131,14 @@ export async function compareSpeed(
   };
 }
 
-/** How many of the longest prompts, with their outputs, the engine holds at once. */
+/** The number of longest prompts, with their outputs, that the engine holds at once. */
 function mostSequences({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
   const longest = Math.max(0, ...pairs.map((pair) => pair[side].length));
   const tokens = 2 * (longest + GEN_TOKENS) + info.blockSize;
   return longest === 0 ? 0 : Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / tokens));
 }
 
-/** If memory is too small after all, the report lacks this figure only. */
+/** If memory is too small after all, the report only lacks this figure. */
 function orTooFull(thrown: unknown): [] {
   if (thrown instanceof MillraceError && thrown.code === "kv_capacity_exceeded") return [];
   throw thrown;
@@ -157,7 +158,7 @@ const MAX_ANSWERS = 16;
 /**
  * For a teacher behind a URL: both models get the same prompts, one request at a time, in alternation.
  *
- * @returns why there is no speed, if there is none: a lost teacher must not cost the report
+ * @returns the reason if there is no speed, since a lost teacher must not cost the report
  */
 export async function compareAnswers(
   teacher: Ask,
@@ -182,7 +183,7 @@ export async function compareAnswers(
       if (!isRefusal(thrown)) throw thrown;
     }
   }
-  // Without token counts from the server there is no time per token.
+  // Times per token need the server's token counts.
   const usable = times.filter((each) => Number.isFinite(each.teacher) && Number.isFinite(each.student));
   if (usable.length === 0) return "the teacher reports no token counts, or refused every prompt";
   const [of, to] = [usable.map((each) => each.teacher), usable.map((each) => each.student)];

@@ -1,4 +1,4 @@
-/** Writes the hidden states of a model on its own answers, which models/training/eagle3.py reads. */
+/** Writes a model's hidden states on its own answers, for models/training/eagle3.py. */
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { StartStage } from "../core/stages.js";
@@ -12,7 +12,7 @@ import type { Corpora } from "./collection.js";
 
 interface EncodedChat {
   readonly ids: readonly number[];
-  /** Tokens before the answer. */
+  /** Number of tokens before the answer. */
   readonly numPrompt: number;
   readonly family: string;
   readonly isHeldOut: boolean;
@@ -45,7 +45,7 @@ export async function writeStates(
       return { ids, numPrompt: promptIds.length, family: answered.prompt.family ?? "chat", isHeldOut };
     };
   const all = [...heldOut.map(encode(true)), ...training.map(encode(false))];
-  // A prompt that fills the context leaves no answer to learn from.
+  // A prompt that fills the context leaves no room for an answer.
   const chats = all.filter(({ ids, numPrompt }) => ids.length > numPrompt);
   mkdirSync(folder, { recursive: true });
   const fd = openSync(join(folder, "states.f32"), "w");
@@ -72,7 +72,7 @@ export async function writeStates(
   return contextLength;
 }
 
-/** The answer's tokens, with the one that ends it unless it was cut off. */
+/** The answer's tokens, including its end token unless it was cut off. */
 function answerIds(tokenizer: Tokenizer, { answer }: AnsweredPrompt): number[] {
   const ids = tokenizer.encode(answer.text, { addSpecial: false, parseSpecial: false });
   const end = tokenizer.eosId ?? [...tokenizer.stopIds][0];

@@ -39,7 +39,7 @@ test("an example is the prompt that the engine computes, the answer, and the end
     "<|im_start|>user\nTwo and two?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
   );
   expect(tokenizer.decode(ids.slice(numPrompt), { keepSpecial: true })).toBe("4 <|im_end|> is text<|im_end|>");
-  // What an answer says is text: only the turn's own end is the token.
+  // An answer's words are text: only the turn's own end is a special token.
   expect(ids.slice(numPrompt).filter((id) => id === idOf("<|im_end|>"))).toHaveLength(1);
   expect(ids.at(-1)).toBe(idOf("<|im_end|>"));
 });

@@ -1,5 +1,5 @@
 /**
- * Training examples of a student of any family: chats in the student's own template and token ids, as the engine
+ * Training examples for a student of any family: chats in the student's own template and token ids, as the engine
  * computes them when it serves the student.
  */
 import { MillraceError } from "../core/errors.js";
@@ -8,10 +8,10 @@ import { chatPromptIds } from "../text/text-side.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 import type { AnsweredPrompt } from "./answers.js";
 
-/** One line of the trainer's files, under its names there. */
+/** A line of the trainer's files, with the trainer's field names. */
 export interface Example {
   readonly ids: readonly number[];
-  /** How many of the first ids are the prompt, which the loss leaves out. */
+  /** Number of leading prompt ids, which the loss leaves out. */
   readonly num_prompt: number;
 }
 
@@ -20,12 +20,12 @@ interface Reader {
   readonly template: ChatTemplate;
 }
 
-/** Has no letters that a tokenizer could join with what follows, and occurs in no template. */
+/** A stand-in answer: no letters that a tokenizer could merge with the text after it, and in no template. */
 const ANSWER = "0123456789 9876543210";
 
 /**
- * Token ids behind an answer, up to the one that ends it. Throws template_failed where a template ends answers by
- * nothing that a model could say.
+ * Token ids after an answer, up to its end token. Throws template_failed if the template ends answers with nothing that
+ * a model can generate.
  */
 export function endOfAnswer({ tokenizer, template }: Reader): readonly number[] {
   const messages = [
@@ -50,7 +50,7 @@ export function endOfAnswer({ tokenizer, template }: Reader): readonly number[] 
 
 export interface Examples {
   readonly examples: readonly Example[];
-  /** Left out: longer than the context. */
+  /** Number of omitted chats, which exceed the context. */
   readonly numTooLong: number;
 }
 

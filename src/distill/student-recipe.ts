@@ -15,7 +15,7 @@ import { runScript } from "./trainer.js";
 
 export type TrainMethod = "lora" | "full";
 
-/** Usual learning rates: adapters begin at nothing and need ten times as much. */
+/** Usual learning rates: adapters start at zero, and need ten times the rate. */
 const RATES = { lora: 2e-4, full: 2e-5 } as const satisfies Readonly<Record<TrainMethod, number>>;
 const BATCH = 4;
 const SCRIPT = "student.py";
@@ -32,18 +32,18 @@ interface RecipeOptions extends Pick<TeachingOptions, "out" | "seed" | "steps" |
 
 interface Recipe {
   readonly folder: string;
-  /** The student before its training: a Hugging Face folder. */
+  /** The student before training: a Hugging Face folder. */
   readonly base: string;
   readonly method: TrainMethod;
-  /** Names the run: the same settings and data have the same. */
+  /** Name of the run: the same settings and data give the same name. */
   readonly run: string;
   readonly numUsed: number;
   readonly numTooLong: number;
 }
 
 /**
- * Writes the recipe's folder: settings, token ids, and the program that trains.
- * Throws template_missing, and invalid_option where no chat is left.
+ * Writes the recipe's folder: settings, token ids, and the program that trains. Throws template_missing, and
+ * invalid_option if no chat remains.
  */
 export async function writeRecipe(
   base: string,
@@ -88,7 +88,7 @@ function requireSome({ examples, numTooLong }: Examples, what: string, maxLength
   });
 }
 
-/** Commands for a machine with GPUs, to which the folder is copied, and those that bring the result back. */
+/** Commands that copy the folder to a machine with GPUs, train there, and bring the result back. */
 export const elsewhere = ({ folder, base }: Recipe, teacher: string): string =>
   [
     `to train elsewhere, copy ${folder} and the student to a machine with GPUs, and run there:`,
@@ -97,7 +97,7 @@ export const elsewhere = ({ folder, base }: Recipe, teacher: string): string =>
     `  millrace adopt ${join(folder, "student")} --base ${base} --out STUDENT-TRAINED --teacher ${teacher} --evals EVALS.jsonl`,
   ].join("\n");
 
-/** Trains here; a run that was stopped goes on. @returns the trained model's folder @throws training_failed */
+/** Trains here; a stopped run resumes. @returns the trained model's folder @throws training_failed */
 export async function trainStudent(
   python: string,
   { folder, base, method, run, numUsed, numTooLong }: Recipe,
@@ -128,7 +128,7 @@ export async function trainStudent(
   return { path: method === "lora" ? path : result, trained };
 }
 
-/** The program's record beside the weights; undefined: it has not ended. */
+/** The program's record beside the weights; undefined: the training has not finished. */
 function trainedRun(folder: string): { readonly run: string; readonly eval_loss: number } | undefined {
   const path = join(folder, "training.json");
   return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : undefined;

@@ -1,4 +1,7 @@
-/** Options of both kinds of training, and their common steps: a locked folder, checksums, and a file to start from. */
+/**
+ * Options of both kinds of training, and their common steps: a locked folder, checksums, and a file from which training
+ * starts.
+ */
 import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -23,7 +26,7 @@ export interface TeachingOptions {
   readonly maxTokens: number;
   readonly seed: number;
   readonly steps: number;
-  /** A GGUF file whose weights training starts from; absent: new ones. */
+  /** A GGUF file with initial weights; absent: training starts from new ones. */
   readonly initFrom?: string;
   /** Factor on the usual learning rates. */
   readonly lrScale: number;
@@ -32,13 +35,13 @@ export interface TeachingOptions {
   readonly chatTemplate?: string;
   /** Settings of engines in this process. */
   readonly engine: EngineSettings;
-  /** As the user wrote it: it is among the terms of saved answers. */
+  /** The user's text, which is one of the terms of saved answers. */
   readonly kvCacheDtype: string;
 }
 
 export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
-/** Runs `run` while no other run writes into the folder; waits for another run to end first. */
+/** Runs `run` while no other run writes to the folder; waits for another run to end first. */
 export async function inOwnFolder<T>(
   { out }: Pick<TeachingOptions, "out">,
   startStage: StartStage,

@@ -1,4 +1,4 @@
-/** One run of the trainer: its command line, and a folder named by everything that the result depends on. */
+/** One run of the trainer: its command line, and a folder named after everything that determines the result. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defaultNumThreads } from "../core/cpu.js";
@@ -9,9 +9,9 @@ import { type HeldOutLog, train, trainerSource } from "./trainer.js";
 
 export interface TrainPlan {
   readonly python: string;
-  /** Arguments of train.py: its command, and the options that only this kind of training has. */
+  /** Arguments of train.py: its command, and the options of this kind of training. */
   readonly args: readonly string[];
-  /** The model that it reads, and the option that names the model. */
+  /** The model that the trainer reads, and the option that names it. */
   readonly model: { readonly flag: string; readonly path: string; readonly contentHash: string };
   readonly corpora: Corpora;
   readonly outPath: string;
@@ -22,8 +22,8 @@ export interface Trained extends HeldOutLog {
 }
 
 /**
- * Runs train.py. The corpus and the settings name the run's folder: the same run resumes from its checkpoint, any other
- * run begins anew.
+ * Runs train.py. The corpus and the settings determine the folder's name: the same run resumes from its checkpoint, any
+ * other begins anew.
  */
 export async function trainInStage(
   { python, args, model, corpora, outPath }: TrainPlan,

@@ -9,17 +9,17 @@ import { packageRoot } from "../core/package-root.js";
 import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
 
 const NEEDED = "torch numpy tokenizers gguf";
-/** Prints missing packages without importing them: torch would take seconds. */
+/** Prints missing packages without importing them, because importing torch takes seconds. */
 const PROBE = `import importlib.util, sys; print(*(n for n in sys.argv[1].split() if importlib.util.find_spec(n) is None))`;
 const MAX_ERROR_LINES = 12;
 
-/** The environment that the command of `python_missing` makes. */
+/** Python of the environment that the command in `python_missing` creates. */
 function ownPython(environment: NodeJS.ProcessEnv): string {
   return join(cacheFolder(environment), "python", "bin", "python");
 }
 
 /**
- * A Python that has what training needs: MILLRACE_PYTHON, else the environment in our cache folder, else python3.
+ * A Python with the packages for training: MILLRACE_PYTHON, else the environment in our cache folder, else python3.
  *
  * @param needed names of packages; absent: those of models/training/train.py
  * @throws MillraceError python_missing with the command that installs it
@@ -48,7 +48,7 @@ export async function findPython(
 /** Types of weights that models/training/export.py reads. */
 const TRAINABLE_TYPES = /^(F16|F32|Q8_0)$/;
 
-/** The reason why the trainer cannot read a model; undefined: it can. */
+/** The reason why the trainer cannot read a model; undefined: the trainer can. */
 export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" | "network"): string | undefined {
   const architecture = metadata.string("general.architecture");
   if (needs === "network" && architecture !== "llama") return `architecture ${architecture}`;
@@ -56,7 +56,7 @@ export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" 
   const odd = needs === "network" ? [...tensors.values()].find(isOdd) : undefined;
   if (odd !== undefined) return `tensor ${odd.name} of type ${odd.type}`;
   const kind = `${metadata.string("tokenizer.ggml.model")}/${metadata.string("tokenizer.ggml.pre")}`;
-  // As models/training/chats.py writes it.
+  // Name of the only kind of tokenizer that models/training/chats.py writes.
   if (kind !== "gpt2/starcoder") return `tokenizer ${kind}`;
   const specials = metadata.strings("tokenizer.ggml.tokens")?.slice(0, 3).join(" ");
   return specials === "<|endoftext|> <|im_start|> <|im_end|>" ? undefined : "other special tokens";
@@ -75,19 +75,19 @@ export function trainerSource(): string {
 
 interface Training {
   readonly python: string;
-  /** train.py's, its command first. */
+  /** Arguments of train.py, its command first. */
   readonly args: readonly string[];
-  /** --run and --steps of these. */
+  /** Folder by the --run and --steps among these. */
   readonly runFolder: string;
   readonly steps: number;
   onLine(line: string): void;
 }
 
-/** Final results on held-out chats in the log of a run. */
+/** Final results on held-out chats, from a run's log. */
 export interface HeldOutLog {
-  /** Nats per answer token; the family "all" is all of them. */
+  /** Nats per answer token; the family "all" covers all families. */
   readonly losses: Readonly<Record<string, number>>;
-  /** Chats for which the context has room, and those among them whose end it has none for. */
+  /** Number of chats that fit into the context, and of those among them whose end does not fit. */
   readonly numUsed: number;
   readonly numCut: number;
 }
@@ -99,7 +99,7 @@ interface LogEntry {
 }
 
 /**
- * Resolves when the training is through. An abort lets it save first.
+ * Resolves when the training ends. After an abort, the trainer saves first.
  *
  * @throws MillraceError training_failed with the end of its output
  */
@@ -122,7 +122,7 @@ export function quantize(python: string, source: string, target: string, signal:
   );
 }
 
-/** Shows the lines of a program's output. Throws training_failed with the end of its errors. */
+/** Shows the lines of a program's output. Throws training_failed with the end of its error output. */
 export async function runScript(
   python: string,
   script: string,
@@ -131,8 +131,8 @@ export async function runScript(
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it
-  // through us, once.
+  // Spinning threads would keep the cores from other programs. The program has its own process group, so Ctrl-C reaches
+  // it once, through us.
   const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
   const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });
   const stop = (): void => {
@@ -164,7 +164,7 @@ export async function runScript(
 const failure = (message: string): MillraceError =>
   new MillraceError("training_failed", message, { hint: "the same command resumes from the last checkpoint" });
 
-/** Throws training_failed for a run that was stopped before its last step: it saves and ends well, too. */
+/** Throws training_failed for a run that stopped before its last step: such a run also saves and exits with success. */
 export function heldOutLog(runFolder: string, steps: number): HeldOutLog {
   const lines = readFileSync(join(runFolder, "log.jsonl"), "utf8").trim().split("\n");
   const entries = lines.map((line) => JSON.parse(line) as LogEntry);

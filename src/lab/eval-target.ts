@@ -1,4 +1,4 @@
-/** Models that are evaluated: in this process, behind a server, or the recorded answers of an earlier evaluation. */
+/** Models to evaluate: in this process, behind a server, or as the recorded answers of an earlier evaluation. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
@@ -17,19 +17,17 @@ import { localTexts } from "./local-texts.js";
 
 export interface EvalTarget {
   readonly name: string;
-  /** About the engine or the server, for the report. */
+  /** Facts about the engine or the server, for the report. */
   readonly facts: object;
-  /**
-   * Differs between targets whose answers to one chat may differ; JSON keeps the value. It leaves out the settings of
-   * sampling.
-   */
+  /** JSON that differs between targets whose answers to a chat may differ. It leaves out the sampling settings. */
   readonly identity: object;
   /**
    * Answers the chats of one task and scores the answers.
-   * @param onProgress called with the number of items done, and with the one that is done now, if it was asked for now
+   * @param onProgress called with the number of finished items, and with the item just finished if the model was asked
+   *   for it
    */
   run(task: EvalTask, onProgress: (numDone: number, item?: ItemResult) => void): Promise<TaskResult>;
-  /** The model for texts, and requests to it at once. Absent: the answers are recorded. */
+  /** The model for texts, and its concurrent requests. Absent: the answers are recorded. */
   readonly texts?: (() => Promise<{ readonly model: TextModel; readonly concurrency: number }>) | undefined;
   close(): Promise<void>;
 }
@@ -38,7 +36,7 @@ export interface AnswerSettings {
   readonly temperature: number;
   readonly maxTokens: number;
   readonly seed: number;
-  /** Requests at once, for models behind a server. */
+  /** Concurrent requests, for models behind a server. */
   readonly concurrency: number;
   readonly apiKey?: string | undefined;
 }
@@ -50,7 +48,7 @@ export interface EvalSettings extends AnswerSettings {
 }
 
 export type EvalSource =
-  /** @param model absent: the bundled one */
+  /** @param model absent: the bundled model */
   | { readonly kind: "local"; readonly model?: string }
   /** @param model the name in requests; absent: the first in the server's list */
   | { readonly kind: "server"; readonly url: string; readonly model?: string }
@@ -93,7 +91,7 @@ async function openLocal(
   };
   const session = await openLocalSession(source, sampling, startStage);
   try {
-    // Texts are continued without a chat template, which not every model has.
+    // Texts need no chat template, which some models lack.
     let ask: AskedModel["ask"] | undefined;
     const asked = untilAborted(
       {
@@ -149,7 +147,7 @@ export async function openServerTarget(
   return { name: remote.name, facts, identity: facts, ...runnersOf(asked, concurrency), close: () => remote.close() };
 }
 
-/** The same model, whose requests end when `signal` aborts, too. */
+/** The same model, with requests that also end when `signal` aborts. */
 const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal): Required<AskedModel> => {
   const both = (own: AbortSignal): AbortSignal => AbortSignal.any([own, signal]);
   return {
@@ -193,7 +191,7 @@ const reportSchema = z.object({
   tasks: z.array(z.object({ task: z.string(), items: z.array(itemSchema) })),
 });
 
-/** The answers of `millrace eval --json`. Items of other chats than those asked for are left out. */
+/** Opens the answers of `millrace eval --json`. Items of other chats are left out. */
 function openRecorded(path: string): EvalTarget {
   const report = readReport(path);
   const byTask = new Map(report.tasks.map(({ task, items }) => [task, items]));

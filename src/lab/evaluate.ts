@@ -11,7 +11,7 @@ import type { EvalTarget } from "./eval-target.js";
 
 /**
  * Each task's result, in the order of the tasks.
- * @param stop when it aborts, the items that are answered by then count; absent: an unfinished run gives no result
+ * @param stop an abort ends the run with the items answered so far; absent: an unfinished run gives no result
  */
 export async function evaluate(
   target: EvalTarget,
@@ -32,7 +32,7 @@ export async function evaluate(
   return results;
 }
 
-/** The task's result, or that of the items which were answered before `stop`. */
+/** The task's result, or the result of the items answered before `stop`. */
 async function runUntil(
   stop: AbortSignal | undefined,
   target: EvalTarget,
@@ -53,9 +53,9 @@ async function runUntil(
 }
 
 export interface Gate {
-  /** The largest drop that is allowed, as a share of 1. */
+  /** The largest permitted drop, as a share of 1. */
   readonly maxDrop: number;
-  /** Stop as soon as the verdict is certain. */
+  /** Whether to stop as soon as the verdict is certain. */
   readonly isSequential: boolean;
 }
 
@@ -69,8 +69,8 @@ export interface PairedResults {
 const ROUND_ITEMS = 64;
 
 /**
- * Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate
- * takes the items of all tasks in an order that depends on the prompts only.
+ * Both models answer the same items; the comparison leaves out items without a right answer. A sequential gate takes
+ * the items of all tasks in an order that depends only on the prompts.
  * @param stop as in `evaluate`
  */
 export async function evaluatePair(

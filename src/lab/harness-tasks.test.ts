@@ -1,6 +1,6 @@
 /**
- * Task files give the numbers of lm-evaluation-harness, item by item: test/fixtures/make-lm-eval-numbers.py asked the
- * harness itself.
+ * Task files yield lm-evaluation-harness's numbers, item by item: test/fixtures/make-lm-eval-numbers.py recorded them
+ * from the harness itself.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

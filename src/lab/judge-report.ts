@@ -20,16 +20,16 @@ export interface JudgeReport {
   readonly tasks: readonly ({ readonly task: string } & WinRate)[];
   readonly overall: WinRate;
   readonly bias: JudgeBias;
-  /** Absent without people's verdicts. */
+  /** Absent without human verdicts. */
   readonly calibration?: Calibration | undefined;
-  /** The win rate that people would give; absent where the judge is not calibrated, or not fit. */
+  /** The estimated win rate by human verdicts; absent if the judge is uncalibrated or unfit. */
   readonly corrected?: CorrectedRate | undefined;
   readonly maxDrop: number;
-  /** Absent where the judge is not calibrated. */
+  /** Absent if the judge is uncalibrated. */
   readonly verdict?: GateVerdict | undefined;
   readonly pairs: readonly {
     readonly judgement: Judgement;
-    /** For both orders: the place that the judge prefers; null: no verdict. */
+    /** For both orders: the preferred place; null: no verdict. */
     readonly replies: readonly (Preference | null)[];
     readonly task: string;
     readonly prompt: readonly { readonly role: string; readonly content: string }[];
@@ -47,7 +47,7 @@ export async function calibrateJudge(
   return calibrate(await judgeLabels(judge, labels, startStage, signal));
 }
 
-/** @param maxDrop losses less wins that a gate allows, as a share of the pairs */
+/** @param maxDrop most losses minus wins that a gate permits, as a share of the pairs */
 export async function judgeResults(
   judge: Judge,
   { before, after }: Pick<PairedResults, "before" | "after">,
@@ -77,7 +77,7 @@ export async function judgeResults(
     pairs: pairs.map((pair, index) => {
       const { judgement, replies } = judged[index]!;
       const [{ prompt, answer }, other] = [pair.after, pair.before];
-      // JSON has no undefined in lists.
+      // JSON lists cannot contain undefined.
       const said = replies.map((reply) => reply ?? null);
       return { task: pair.task, prompt, before: other.answer, after: answer, judgement, replies: said };
     }),

@@ -1,4 +1,7 @@
-/** A judge behind a real HTTP server whose replies are scripted: what it is asked, and what hostile replies come to. */
+/**
+ * A judge behind a real HTTP server with scripted replies: the questions to the judge, and the effects of hostile
+ * replies.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -30,7 +33,7 @@ afterEach(async () => {
 
 const signal = new AbortController().signal;
 
-/** @param reply to the two answers in the order they are shown */
+/** @param reply to the two answers, in the order in which they are shown */
 async function judgeThat(
   reply: (asked: Asked, body: Body) => Reply,
   apiKey?: string,
@@ -66,7 +69,7 @@ const pairOf = (own: string, other: string): AnswerPair => ({
 });
 const judged = (one: Judge, pairs: readonly AnswerPair[]) => judgePairs(one, pairs, () => {}, signal);
 const say = (verdict: string): string => JSON.stringify({ verdict });
-/** Knows the better answer by a word. */
+/** Recognises the better answer by a word. */
 const byWord = ({ answer_A: a, answer_B: b }: Asked): string =>
   say(a.includes("good") === b.includes("good") ? "tie" : a.includes("good") ? "A" : "B");
 
@@ -93,7 +96,7 @@ test("a server that refuses the form is asked without it from then on", async ()
   );
   const results = await judged(one, [pairOf("good", "bad"), pairOf("good", "worse")]);
   expect(results.map(({ judgement }) => judgement)).toEqual(["won", "won"]);
-  // Both pairs are on their way when the first refusal comes.
+  // Both pairs are in progress when the first refusal arrives.
   expect(one.seen.filter(({ response_format }) => response_format !== undefined).length).toBeLessThanOrEqual(2);
 });
 

@@ -1,6 +1,6 @@
 /**
- * A model that compares two answers: behind a server or in this process. Each pair is judged in both orders, so that no
- * place is an advantage.
+ * A model that compares two answers, behind a server or in this process. It judges each pair in both orders, so that no
+ * position is an advantage.
  */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
@@ -25,20 +25,20 @@ import type { EvalSource } from "./eval-target.js";
 
 export interface Judge {
   readonly name: string;
-  /** About the server or the engine, for the report. */
+  /** Facts about the server or the engine, for the report. */
   readonly facts: object;
-  /** Pairs at a time. */
+  /** Concurrent pairs. */
   readonly concurrency: number;
-  /** Its reply; undefined where it gives none that can be read. */
+  /** The judge's reply; undefined if it is missing or unreadable. */
   ask(message: Message, signal: AbortSignal): Promise<string | undefined>;
-  /** Why it first refused to answer; undefined: it has not. */
+  /** The reason of the first refusal; undefined: there was none. */
   refusal(): string | undefined;
   close(): Promise<void>;
 }
 
 export interface JudgeSettings {
   readonly apiKey: string | undefined;
-  /** Requests at once, for a judge behind a server. */
+  /** Concurrent requests, for a judge behind a server. */
   readonly concurrency: number;
   /** Settings of the engine, for a judge in this process. */
   readonly engine: EngineSettings;
@@ -62,7 +62,7 @@ const LONGEST_REPLY_MS = 300_000;
 
 const FORM = { response_format: REPLY_FORMAT };
 /**
- * Tried in this order until the server takes one, which is used from then on: some servers have no response formats,
+ * Tried in this order until the server accepts one, which is used from then on: some servers have no response formats,
  * and reasoning models have no temperature.
  */
 const FIELDS: readonly object[] = [{ ...JUDGE_SAMPLING, ...FORM }, JUDGE_SAMPLING, FORM, {}];
@@ -74,7 +74,7 @@ async function openServerJudge(
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
   /**
-   * Index of the fields that the server has taken. From then on, a refusal is about the pair, for instance because it
+   * Index of the fields that the server has accepted. After that, a refusal is about the pair, for instance because it
    * is too long.
    */
   let taken: number | undefined;
@@ -138,7 +138,7 @@ async function openLocalJudge(
       try {
         return (await ofMessages([message], signal)).text;
       } catch (thrown) {
-        // The model refuses this pair, for instance because it is longer than the context.
+        // The model refuses this pair, for instance because it exceeds the context.
         if (!isRefusal(thrown)) throw thrown;
         refusal ??= thrown.message;
         return undefined;
@@ -155,12 +155,12 @@ async function openLocalJudge(
 
 export interface AnswerPair {
   readonly prompt: readonly Message[];
-  /** The answer that is judged, and the one that it is compared with. */
+  /** The judged answer, and the answer that it is compared with. */
   readonly own: string;
   readonly other: string;
 }
 
-/** In the order of the pairs. @param onProgress called with the number of pairs done */
+/** Judgements in the order of the pairs. @param onProgress called with the number of pairs done */
 export async function judgePairs(
   judge: Judge,
   pairs: readonly AnswerPair[],
@@ -187,7 +187,7 @@ async function judgePair(judge: Judge, { prompt, own, other }: AnswerPair, signa
   return { judgement: judgementOf(there, back), replies: [there, back], lengths };
 }
 
-/** The judge's verdicts on pairs that people have judged. */
+/** The judge's verdicts on pairs with human verdicts. */
 export async function judgeLabels(
   judge: Judge,
   labels: readonly Label[],

@@ -3,7 +3,7 @@ import type { Engine } from "../engine/api/engine.js";
 import type { TokenLogprob } from "../engine/api/output.js";
 import { GREEDY_SAMPLING } from "../engine/api/request.js";
 
-/** Log-probability of each token but the first. @param numTop likeliest tokens with each */
+/** Log-probability of each token except the first. @param numTop number of likeliest tokens to return with each */
 export function promptLogprobs(
   engine: Engine,
   promptIds: Int32Array,

@@ -1,7 +1,4 @@
-/**
- * A model that is asked each item once: earlier results are taken from memory, or from the file of a run that was
- * stopped.
- */
+/** Asks a model each item once: earlier results come from memory, or from the file of a stopped run. */
 import { RecordFile } from "../core/record-file.js";
 import { promptId } from "../quality/ask.js";
 import type { ScoredChat } from "../quality/check.js";
@@ -19,7 +16,7 @@ interface Memory {
 /** Items are asked in portions of this size, so that a stopped run loses at most one. */
 const PORTION = 256;
 
-/** Throws file_unreadable. @param path a file that is made or continued; undefined: results stay in this process */
+/** Throws file_unreadable. @param path of a file to create or continue; undefined: results stay in this process */
 export function rememberedTarget(
   target: EvalTarget,
   settings: Pick<AnswerSettings, "temperature" | "maxTokens" | "seed">,

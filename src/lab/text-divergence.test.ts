@@ -1,4 +1,4 @@
-/** Perplexity and divergence over a text: of real servers, and of some that lack something. */
+/** Perplexity and divergence over a text: of real servers, and of servers that lack a feature. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -20,10 +20,10 @@ const start = (name: string): Promise<TestServer> =>
 
 let server: TestServer;
 let student: TestServer;
-/** In front of the server; answers as it does, but for bodies with one of these fields. */
+/** A proxy in front of the server; it refuses bodies with a field of `refused`. */
 let proxy: Server;
 let refused: readonly string[] = [];
-/** Takes these fields out of bodies, as a server does that does not know them. */
+/** Fields to remove from bodies, as a server does that does not know them. */
 let dropped: readonly string[] = [];
 let proxyUrl: string;
 beforeAll(async () => {
@@ -174,7 +174,7 @@ test("infinite log-probabilities are kept as numbers, and the share of same toke
   expect(JSON.stringify(after)).not.toContain("null");
   for (const { kl, sameTop } of [compareTexts(before, after), compareTexts(after, before)]) {
     expect([kl.max, kl.mean.value].every(Number.isFinite)).toBe(true);
-    // One of ten in each window: there is no difference between the windows.
+    // One of ten in each window: the windows do not differ.
     expect(sameTop).toEqual({ value: 0.9, low: expect.closeTo(0.9), high: expect.closeTo(0.9), numMembers: 30 });
   }
   const impossible = { logprob: -1, known: { 1: Number.NEGATIVE_INFINITY } };

@@ -1,6 +1,6 @@
 /**
- * Perplexity of a model over a text, and how much its predictions differ from another model's at the same tokens.
- * Servers give the likeliest tokens of a place only, so that the divergence is a lower bound.
+ * Perplexity of a model over a text, and the difference of its predictions from another model's at the same tokens.
+ * Servers only return the likeliest tokens at each position, so the divergence is a lower bound.
  */
 import { isDeepStrictEqual } from "node:util";
 import { type GroupedMean, groupedMean } from "../bench/measure/intervals.js";
@@ -9,37 +9,36 @@ import { MillraceError } from "../core/errors.js";
 import { runAll } from "../quality/ask.js";
 import type { TextModel, TokenPrediction } from "../quality/harness/text-model.js";
 
-/** Likeliest tokens at each place: the most that vLLM gives without a flag. */
+/** Number of likeliest tokens at each position: the most that vLLM returns without a flag. */
 export const NUM_TOP = 20;
 
-/** A part of the text that is scored on its own. */
+/** A part of the text that is scored separately. */
 export interface ScoredWindow {
-  /** Of the text, without the token that stands before it. */
+  /** Tokens of the text, without the token before it. */
   readonly ids: readonly number[];
-  /** One for each of the ids. */
+  /** One prediction per id. */
   readonly predictions: readonly TokenPrediction[];
 }
 
 export interface ScoredText {
   readonly windows: readonly ScoredWindow[];
-  /** Of the whole text, of which the windows may be a part. */
+  /** Tokens of the whole text; the windows may cover only a part. */
   readonly numTokens: number;
 }
 
-/** The least tokens of a window. */
+/** Least number of tokens in a window. */
 export const LEAST_WINDOW = 2;
 
 export interface Windows {
-  /** Tokens of each. */
+  /** Tokens per window. */
   readonly size: number;
-  /** The most windows that are scored. */
+  /** Most windows to score. */
   readonly count: number;
 }
 
 /**
- * Scores a text in windows, each behind the token that begins texts.
- * Throws invalid_option for a text without tokens and for windows beyond the model's context, and endpoint_failed
- * where a server gives no prompt's predictions.
+ * Scores a text in windows, each after the token that begins texts. Throws invalid_option for a text without tokens and
+ * for windows beyond the model's context, and endpoint_failed if a server returns no predictions of prompts.
  */
 export async function scoreText(
   { model, concurrency }: { readonly model: TextModel; readonly concurrency: number },
@@ -48,7 +47,7 @@ export async function scoreText(
   onProgress: (numDone: number, numWindows: number) => void,
   signal: AbortSignal,
 ): Promise<ScoredText> {
-  // One token stands before each window, and servers generate one behind it.
+  // A token precedes each window, and servers generate one after it.
   const most = model.maxLength - 2;
   if (size > most) {
     throw new MillraceError(
@@ -73,7 +72,7 @@ export async function scoreText(
   return { windows, numTokens: ids.length };
 }
 
-/** As vLLM writes the logarithm of zero, since JSON has no infinity. */
+/** vLLM's value for the logarithm of zero, since JSON has no infinity. */
 const LEAST_LOGPROB = -9999;
 const atLeast = (logprob: number): number => Math.max(LEAST_LOGPROB, logprob);
 
@@ -98,7 +97,7 @@ const exponential = ({ value, low, high, numMembers }: GroupedMean): GroupedMean
   numMembers,
 });
 
-/** Its interval ends at 0 and 1. */
+/** Limits the interval to 0 and 1. */
 const shareOf = ({ low, high, ...share }: GroupedMean): GroupedMean => ({
   ...share,
   ...(low === undefined || high === undefined ? {} : { low: Math.max(0, low), high: Math.min(1, high) }),
@@ -107,19 +106,19 @@ const shareOf = ({ low, high, ...share }: GroupedMean): GroupedMean => ({
 export interface TextComparison {
   readonly perplexityBefore: GroupedMean;
   readonly perplexityAfter: GroupedMean;
-  /** After ÷ before, by paired windows. */
+  /** Perplexity after ÷ before, by paired windows. */
   readonly perplexityRatio: GroupedMean;
-  /** Of the tokens' distributions, before ‖ after, in nats: at least this much. */
+  /** Lower bound of KL(before ‖ after) of the next token's distribution, in nats. */
   readonly kl: { readonly mean: GroupedMean; readonly p99: number | undefined; readonly max: number };
-  /** Share of the places with the same likeliest token. */
+  /** Share of positions with the same likeliest token. */
   readonly sameTop: GroupedMean;
-  /** Root of the mean square of the change in the text's tokens' probabilities. */
+  /** Root mean square of the change in the probabilities of the text's tokens. */
   readonly rmsChange: number;
-  /** Mean probability before of the tokens that only their sum is compared of. */
+  /** Mean probability, before, of the tokens that are only compared by their sum. */
   readonly restShare: number;
 }
 
-/** Throws invalid_option where the windows have other tokens. */
+/** Throws invalid_option if the windows have different tokens. */
 export function compareTexts(before: readonly ScoredWindow[], after: readonly ScoredWindow[]): TextComparison {
   assertSameTokens(before, after);
   const pairs = before.map(({ predictions }, window) =>
@@ -176,12 +175,12 @@ const likeliest = ({ known }: TokenPrediction): string | undefined =>
     [undefined, Number.NEGATIVE_INFINITY],
   )[0];
 
-/** Sums of rounded probabilities may leave a little less than nothing for the others. */
+/** Least probability of the other tokens together, since rounded probabilities may sum to slightly more than 1. */
 const LEAST_REST = 1e-6;
 
 /**
- * Tokens that both know are compared one by one, all others as one. Joining tokens never raises the divergence (the
- * inequality of data processing).
+ * Compares the tokens that both models list one by one, and all others as one. Joining tokens never raises the
+ * divergence (the inequality of data processing).
  * @returns also the probability of all others in p
  */
 export function coarseKl(p: TokenPrediction, q: TokenPrediction): { readonly kl: number; readonly rest: number } {
@@ -190,7 +189,7 @@ export function coarseKl(p: TokenPrediction, q: TokenPrediction): { readonly kl:
     const other = q.known[id];
     if (other === undefined) continue;
     const share = Math.exp(logprob);
-    // Counts among the others: nothing times an infinite difference is no number.
+    // Included in the remainder: zero times an infinite difference would be NaN.
     if (share === 0) continue;
     kl += share * (logprob - other);
     restOfP -= share;

@@ -1,4 +1,4 @@
-/** Advice without a trial, and what money is spent on: both are the plan's own figures beside each other. */
+/** Advice without a trial, and the split of the money: both are the plan's own figures beside each other. */
 import { expect, test } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";
 import { advise } from "./advise.js";
@@ -63,7 +63,7 @@ test("advice has what plans of the engine have: its drafts, its weight types, it
     name: expect.stringMatching(/Q4_K_M/),
     note: expect.stringMatching(/beside BF16/),
   });
-  // A shared prefix would call for SGLang, which is faster for other reasons.
+  // A shared prefix would make the planner choose SGLang, whose speed is no gain of the KV cache.
   expect(named(on(undefined), "KV cache").cost).toBe(named(on("vllm"), "KV cache").cost);
 });
 
@@ -74,7 +74,7 @@ test("advice says when not to: for quality, for money, and for simple tasks", ()
   expect(notTo.join()).toMatch(
     /better model.*do not serve this load yourself for the money.*API.*batch work.*llama-3\.1-8b/,
   );
-  // The bottleneck that is named decides, not the objective.
+  // The named bottleneck decides, whatever the objective.
   expect(advise(of, "latency")!.notTo.join()).not.toMatch(/batch work/);
 });
 
@@ -91,7 +91,7 @@ test("a month's money is divided without rest, and goes from holding weights to 
   }
   const [least, , most] = scales;
   expect(least!.split.capacity).toBeGreaterThan(0.9);
-  // The busiest hour has three times the mean's requests, on one machine too.
+  // The busiest hour has three times the mean's requests, also with one machine.
   for (const { split } of scales) {
     const used = split.arithmetic + split.bandwidth + split.linksAndHost;
     expect(split.idle / used).toBeCloseTo(2);
@@ -123,7 +123,7 @@ test.each([
 test("a vanilla engine is as full as the targets let it be, on speeds that are calibrated alike", () => {
   const vanilla = (more: Partial<PlanRequest>) => scalesOf(request("llama-3.3-70b", "h100x2", more)).at(-1)!;
   const plain = vanilla({}).vanillaUsdPerMonth!;
-  // A target that any load keeps changes nothing.
+  // A target that every load keeps changes nothing.
   expect(vanilla({ slo: { ttftMs: 1e9 } }).vanillaUsdPerMonth).toBe(plain);
   const efficiencies = defaultEfficiencies(request("llama-3.3-70b", "h100").machine, QUANTIZATIONS.bf16);
   const half = {

@@ -1,6 +1,6 @@
 /**
- * Techniques to try first for a model and traffic, found without a trial: each is compared with the plan without it, in
- * the order of effort.
+ * Techniques to try first for a model and its traffic. No trial runs: the plan with each technique is compared with the
+ * plan without it, in the order of effort.
  */
 import { formatUsd } from "../core/quantities.js";
 import { apiPerMillionOutput } from "./cost.js";
@@ -23,30 +23,30 @@ const EFFORTS = ["low", "medium", "high", "very high"] as const;
 export interface Technique {
   readonly name: string;
   /**
-   * Cost and time of a request, as shares of those without the technique; undefined: the technique is not possible
+   * Cost and time of a request, as shares of a request's without the technique; undefined: the technique is impossible
    * here.
    */
   readonly cost: number | undefined;
   readonly latency: number | undefined;
   readonly quality: string;
   readonly effort: (typeof EFFORTS)[number];
-  /** Assumptions of the figures, or why the technique is not possible. */
+  /** Assumptions of the figures, or the reason why the technique is impossible. */
   readonly note: string;
 }
 
 export interface Advice {
   /**
-   * The load of the figures: the load asked for or, where its requests come too fast for the machine, as many requests
-   * at once as the machine holds.
+   * The load of the figures: the requested load or, where its requests come too fast for the machine, the most requests
+   * that the machine holds at once.
    */
   readonly load: PlanRequest["load"];
   readonly techniques: readonly Technique[];
-  /** Names, in the order to try them in. */
+  /** Names of the techniques, in the order to try them. */
   readonly order: readonly string[];
   readonly notTo: readonly string[];
 }
 
-/** Assumed, since only the logs of a product would tell: the middle of the reference guide's ranges. */
+/** Assumed: the middle of the reference guide's ranges, since only a product's logs have the true shares. */
 const [SHORTER_PROMPT, REPEATED, SHARED_PROMPT] = [0.7, 0.3, 0.5];
 /** A change smaller than this decides nothing. */
 const WORTH = 0.95;
@@ -79,14 +79,14 @@ type Predicted = Pick<Evaluation, "cost" | "prediction">;
 interface Beside {
   readonly before: Predicted;
   readonly after: Predicted | undefined;
-  /** The request that `after` serves, if the technique changes the request. */
+  /** The changed request that `after` serves, if the technique changes it. */
   readonly request?: PlanRequest;
 }
 
 /** In proportion to the dollars of a request. */
 const costPerRequest = ({ cost, prediction }: Predicted): number => cost.usdPerHour / prediction.requestsPerS;
 
-/** Dollars and time of a request, as shares of those without the technique. */
+/** Cost and time of a request, as shares of a request's without the technique. */
 function shares(
   request: PlanRequest,
   { before, after, request: other = request }: Beside,
@@ -98,13 +98,13 @@ function shares(
   };
 }
 
-/** Weight types that plans of the model may have, whichever is asked for: advice compares, and chooses none. */
+/** All weight types that plans of the model may have, also when the request asks for one type: advice only compares. */
 const weightsFor = (request: PlanRequest) =>
   weightChoices({ ...request, quantization: undefined, allowsPublished: true }, requiredLengthOf(request));
 
 /**
- * The best configuration with the widest weights. If they do not fit, with the plan's own weights, and then with its
- * own KV type too.
+ * The best configuration with the widest weights. If they do not fit: with the plan's own weights, and then also with
+ * its own KV type.
  */
 function startOf(request: PlanRequest): Evaluation | undefined {
   const own = makePlan(request).configurations[0];
@@ -139,7 +139,7 @@ function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId)
 }
 
 function techniquesOf(asked: PlanRequest, before: Evaluation): readonly Technique[] {
-  // The engine stays: shared prefixes may call for another one, whose gain is not the technique's.
+  // Keeps the engine: a shared prefix may call for another one, whose gain would count as the technique's.
   const request: PlanRequest = { ...asked, engine: before.engine };
   const [eight, four] = takesGguf(request)
     ? (["q8_0", "q4_k_m"] as const)
@@ -235,7 +235,7 @@ function speculativeDecoding(request: PlanRequest, before: Evaluation): Techniqu
   };
 }
 
-/** @param asked of any engine: the student's may be another one */
+/** @param asked leaves the engine open, since the student's may differ */
 function distillation(asked: PlanRequest, before: Evaluation): Technique {
   const smaller = asked.model.stored === undefined ? smallerOf(asked.model) : undefined;
   const student =
@@ -255,7 +255,7 @@ function distillation(asked: PlanRequest, before: Evaluation): Technique {
   };
 }
 
-/** Names of the techniques that improve the bottleneck's figure, in the order to try them in. */
+/** Names of the techniques that improve the bottleneck's figure, in the order to try them. */
 function orderOf(techniques: readonly Technique[], bottleneck: Bottleneck): readonly string[] {
   if (bottleneck === "quality") return [];
   const gain = ({ cost, latency }: Technique): number => (bottleneck === "latency" ? latency : cost) ?? 1;
@@ -297,8 +297,8 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
 export function advise(asked: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
   const start = startOf(asked);
   if (start === undefined) return undefined;
-  // Requests that come faster than they are served wait endlessly with every technique. The load of a full machine
-  // shows the differences.
+  // If requests come faster than the machine serves them, they wait endlessly with every technique. The load of a full
+  // machine shows the differences.
   const isTooFast = !Number.isFinite(millisecondsOf(asked, start));
   const load = isTooFast ? { concurrency: Math.max(1, start.seats * start.instances) } : asked.load;
   const request = { ...asked, load };

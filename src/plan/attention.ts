@@ -1,4 +1,4 @@
-/** The attention kernels that an engine takes by itself on a GPU, and why. */
+/** The attention kernels that an engine chooses on a GPU by default, and why. */
 import type { PlannedEngine } from "./data/engines.js";
 import type { Evaluation } from "./evaluate.js";
 

@@ -1,4 +1,4 @@
-/** The alternatives that a configuration is compared with: the best plan for each other choice. */
+/** The alternatives to a configuration: the best plan for each other choice. */
 import { against } from "./compare.js";
 import type { Evaluation } from "./evaluate.js";
 import type { Choice, PlanRequest, Refusal } from "./request.js";
@@ -7,7 +7,7 @@ export interface Context {
   readonly request: PlanRequest;
   /** Tokens of a sequence that must fit. */
   readonly required: number;
-  /** All that may be chosen, best first. */
+  /** All permitted configurations, best first. */
   readonly all: readonly Evaluation[];
   readonly refusals: readonly Refusal[];
   /** Purposes of weights, by their label. */
@@ -16,7 +16,7 @@ export interface Context {
 
 export type Reason = Pick<Choice, "because" | "versus">;
 
-/** Compares with the best configuration for which `isOther` holds; undefined: there is none. */
+/** Compares with the best configuration for which `isOther` holds; undefined if there is none. */
 export function beside(
   { request, all }: Context,
   mine: Evaluation,

@@ -22,7 +22,7 @@ const REQUEST: PlanRequest = {
   price: GPU_HOUR.h100!,
 };
 
-/** What bench run would write of a machine that reaches these shares. */
+/** The report that `bench run` would write for a machine with these shares. */
 function reportOf(memoryShare: number, computeShare: number): unknown {
   const [first] = makePlan(REQUEST).configurations;
   const { quantization, kv, tensorParallel, seats, options, drafting } = first!;
@@ -36,7 +36,7 @@ function reportOf(memoryShare: number, computeShare: number): unknown {
     const counts = { numRequests, promptTokens: 1000 * numRequests, cachedTokens: 0, outputTokens: 200 * numRequests };
     return { target: "vllm", voidReasons: [] as string[], metrics: { ...counts, outputTokensPerS, concurrency } };
   });
-  // Neither counts: one is void, one is of another server.
+  // Neither run counts: one is void, the other is of another server.
   const wrong = { ...runs[0]!, metrics: { ...runs[0]!.metrics, outputTokensPerS: 1 } };
   const others = [
     { ...wrong, voidReasons: ["the client was late"] },

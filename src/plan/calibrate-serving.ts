@@ -7,7 +7,7 @@ import { instanceOf } from "./fitting.js";
 import { predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 
-/** Far beyond any run: others would be fitted to infinity. */
+/** Far above any run: larger numbers would drive the fit to infinity. */
 const COUNT = z.number().nonnegative().max(1e15);
 const REPORT = z.object({
   format: z.literal("millrace-bench"),
@@ -29,7 +29,7 @@ const REPORT = z.object({
 
 type ServingReport = z.infer<typeof REPORT>;
 
-/** @returns undefined for any other file */
+/** @returns undefined for any other kind of file */
 export function servingReport(raw: unknown): ServingReport | undefined {
   return REPORT.safeParse(raw).data;
 }
@@ -54,7 +54,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
       {
         cell: `${Math.round(concurrency)} at once`,
         measured: outputTokensPerS,
-        // If there were more instances than requests, some stood idle.
+        // If there are more instances than requests, some instances are idle.
         predict: (efficiencies) =>
           Math.min(instances, Math.max(1, concurrency)) *
           predict({ ...instance, efficiencies }, traffic, limits, drafting).outputTokensPerS,
@@ -63,7 +63,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
   });
 }
 
-/** @returns undefined where no run measured anything */
+/** @returns undefined where no run has measured anything */
 export function fitServing(
   request: PlanRequest,
   configuration: Configuration,

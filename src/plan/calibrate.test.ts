@@ -28,7 +28,7 @@ async function tinyInstance(): Promise<PlannedInstance> {
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };
 }
 
-/** What a machine with these shares would measure. */
+/** The measurements of a machine with these shares. */
 function measuredBy(instance: PlannedInstance): EngineReport {
   const results = [1, 4, 16].map((batch) => ({
     batch,
@@ -89,7 +89,7 @@ test("a report of steps as short as an engine may take is fitted", async () => {
   const file = join(folder, "short-steps.json");
   const report = measuredBy(await tinyInstance());
   writeFileSync(file, JSON.stringify({ ...report, options: { maxNumBatchedTokens: 8 } }));
-  // Prompts in steps of 8 instead of 64 would have been slower than these.
+  // Prompts in steps of 8 tokens instead of 64 would be slower than these.
   expect((await fittedEfficiencies(file, machine)).errorBefore).toBeGreaterThan(0.01);
 });
 

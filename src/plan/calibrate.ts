@@ -1,7 +1,4 @@
-/**
- * Fits two constants of the speed model, its shares, to measurements of this machine. Reports the model's error before
- * and after.
- */
+/** Fits the speed model's two shares to measurements of this machine. Reports the model's error before and after. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { lastingSpeeds } from "../core/machine-speeds.js";
@@ -14,9 +11,7 @@ import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
-/**
- * Bounds far beyond any machine and any run. A number outside them would take hours to fit, or make a share infinite.
- */
+/** Bounds far beyond any machine and any run. A number outside them takes hours to fit, or makes a share infinite. */
 const SPEED = z.number().min(1e-6).max(1e18);
 const SIZE = z
   .number()
@@ -24,7 +19,7 @@ const SIZE = z
   .positive()
   .max(1 << 17);
 
-/** Most steps of a report's prompt. Fitting computes the time of each of them several thousand times. */
+/** Most steps of a report's prompt. The fit computes the time of each step several thousand times. */
 const MOST_STEPS = 1 << 13;
 
 /** Tokens of the embedded engine's step, for reports that do not state them. */
@@ -67,12 +62,12 @@ export type EngineReport = z.infer<typeof ENGINE_REPORT>;
 
 export interface Fit {
   readonly efficiencies: Efficiencies;
-  /** The measurement fitted to, in words. */
+  /** Describes the measurement that the shares are fitted to. */
   readonly source: string;
-  /** Mean of |predicted ÷ measured − 1|; undefined for kernels, whose shares are taken as they are. */
+  /** Mean of |predicted ÷ measured − 1|; undefined for a kernel report, which gives the shares directly. */
   readonly errorBefore: number | undefined;
   readonly errorAfter: number | undefined;
-  /** Predicted before fitting ÷ measured − 1, each. */
+  /** Each cell's prediction before fitting ÷ measured value − 1. */
   readonly cells: readonly { readonly cell: string; readonly error: number }[];
 }
 
@@ -144,8 +139,8 @@ function minimize(cost: (value: number) => number): number {
 }
 
 /**
- * Fits the two shares in turn, for a fixed number of rounds. The other constants stay: a report says too little about
- * them.
+ * Fits the two shares in turn, for a fixed number of rounds. The other constants stay, since a report has too few
+ * figures for them.
  */
 export function fitShares(points: readonly Point[], start: Efficiencies): Omit<Fit, "source"> {
   let fitted = start;
@@ -177,8 +172,8 @@ function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficienc
 }
 
 /**
- * The machine with the speeds that it had during the run, where the report states them. Speeds of another time would
- * put the difference between the two times into the shares.
+ * The machine with its speeds at the time of the run, if the report states them. Speeds of another time would put the
+ * difference between the two times into the shares.
  */
 function withRecordedSpeeds<M extends Machine>(machine: M, { probes }: EngineReport): M {
   if (probes === undefined) return machine;
@@ -186,7 +181,7 @@ function withRecordedSpeeds<M extends Machine>(machine: M, { probes }: EngineRep
   return { ...machine, device: { ...machine.device, ...ceilingsOf(lastingSpeeds(readings)), numCores: numThreads } };
 }
 
-/** @param file what `millrace bench engine --json` or `millrace bench kernels --json` printed on this machine */
+/** @param file the output of `millrace bench engine --json` or `millrace bench kernels --json` on this machine */
 export async function fittedEfficiencies(file: string, machine: Machine): Promise<Fit> {
   const { raw } = readJsonFile(file, 64 * 1024 * 1024);
   if (machine.kind !== "cpu") {

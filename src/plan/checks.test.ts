@@ -1,6 +1,6 @@
 /**
- * The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/background/planning.md has these
- * tables, and says what explains the outliers.
+ * The model's predictions beside figures that it was not fitted to: published ones of GPUs, our own of a CPU.
+ * docs/background/planning.md has these tables and explains the outliers.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -78,12 +78,12 @@ test("no figure helps to predict itself, nor do those made of the same published
     expect(predictedOf(after, index), own.what).toBe(predictedOf(before, index));
     for (const [i, { family, metric }] of REFERENCE.entries()) {
       if (predictedOf(after, i) === predictedOf(before, i)) continue;
-      // What moves is of the same source and metric.
+      // A figure moves only others of the same source and metric.
       expect([family, metric], REFERENCE[i]!.what).toEqual([own.family, own.metric]);
       moved.add(REFERENCE[i]!.what);
     }
   }
-  // The others' values do count.
+  // Other figures' values do count.
   expect(moved.size).toBeGreaterThanOrEqual(5);
 });
 

@@ -1,4 +1,4 @@
-/** Two configurations beside each other, as a sentence and as the numbers in it: reasons are made of nothing else. */
+/** Two configurations beside each other: a sentence, and the numbers in it. Every reason is made of these. */
 import type { Evaluation } from "./evaluate.js";
 import { AIM_KEY, type Figure, firstDifference, isUnbounded, keysOf, OVER_TARGETS, rank, SPEED } from "./ranking.js";
 import type { ConfigurationKey, PlanRequest, Versus } from "./request.js";
@@ -77,7 +77,7 @@ function byTargets(request: PlanRequest, mine: Evaluation, other: Evaluation): C
   return inFigure(request, OVER_TARGETS, mine, other);
 }
 
-/** The figure that decides between them, in the order of `rank`. */
+/** The figure that decides between the two, in the order of `rank`. */
 export function against(request: PlanRequest, mine: Evaluation, other: Evaluation): Compared {
   const index = firstDifference(rank(request, mine), rank(request, other));
   if (index === 0) return byTargets(request, mine, other);

@@ -1,4 +1,4 @@
-/** The cost of so many tokens a day: beside an engine without optimisations, and by what the money is spent on. */
+/** The cost of a number of tokens a day, beside an engine without optimisations, and divided by its causes. */
 import { HOURS_PER_MONTH, PEAK_FACTOR, paybackMonths } from "./cost.js";
 import { DISTILLATION, FLEET } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
@@ -23,15 +23,15 @@ interface Priced {
   readonly requestsPerS: number;
 }
 
-/** Shares of the money. */
+/** Shares of the cost, by cause. */
 interface CostSplit {
   readonly arithmetic: number;
   readonly bandwidth: number;
-  /** All-reduces and the host's part of a step. */
+  /** All-reduces and the host's share of a step. */
   readonly linksAndHost: number;
-  /** Machines that hold the weights, beyond those that the busiest hour needs. */
+  /** Machines that are needed to hold the weights, beyond those for the busiest hour. */
   readonly capacity: number;
-  /** Machines that stand there for the busiest hour. */
+  /** Machines that the busiest hour needs and other hours leave idle. */
   readonly idle: number;
 }
 
@@ -42,18 +42,19 @@ export interface TokenScale {
   readonly usdPerThousandRequests: number;
   readonly kilowatts: number;
   /**
-   * 16 bits, one wide instance, no drafts, within the same targets, on the cheapest machine; undefined: there is none.
+   * 16 bits, one wide instance, no drafts, within the same targets, on the cheapest machine; undefined: no machine
+   * qualifies.
    */
   readonly vanillaUsdPerMonth: number | undefined;
   readonly whyNoVanilla: string | undefined;
   readonly split: CostSplit;
-  /** Saving by a smaller model of the family; undefined: none is known, or it saves nothing. */
+  /** Saving by a smaller model of the family; undefined: no such model is known, or it saves nothing. */
   readonly distillation:
     | {
         readonly model: string;
         readonly savedPerMonth: number;
         readonly months: number;
-        /** The training pays for itself soon enough. */
+        /** The saving repays the training soon enough. */
         readonly isWorthIt: boolean;
       }
     | undefined;
@@ -63,7 +64,7 @@ function kilowattsOf({ device, kind }: Machine, numDevices: number): number {
   return kind === "gpu" ? (GPU_WATTS[device.id]! * FLEET.hostWatts.value * numDevices) / 1000 : 0;
 }
 
-/** Dollars a month of as many machines as the busiest hour takes. @param requestsPerS the mean */
+/** Dollars a month of the machines that the busiest hour needs. @param requestsPerS the mean */
 const monthlyOf = ({ usdPerHour, requestsPerS: capacity }: Priced, requestsPerS: number): number =>
   machinesFor(requestsPerS, capacity) * usdPerHour * HOURS_PER_MONTH;
 
@@ -101,7 +102,7 @@ function vanillasOf(request: PlanRequest): readonly Priced[] | string {
 
 type Busy = Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost">;
 
-/** Seconds of a step. Memory and arithmetic overlap: each has its share of the time that both take together. */
+/** Seconds of a step. Memory and arithmetic overlap: each gets its share of the time that both take together. */
 function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
   const memory = step.weightSeconds + step.kvSeconds;
   const alone = step.allReduceSeconds + step.hostSeconds + step.overheadSeconds;
@@ -115,20 +116,20 @@ function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
 }
 
 /**
- * Seconds of a full instance's time that one request takes: its share of the decoding steps, some of which compute its
- * prompt too.
+ * Seconds of a full instance's time for one request: its share of the decoding steps, some of which also compute its
+ * prompt.
  */
 export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const { inputTokens, outputTokens, prefixShare } = request;
   const { drafting, instances, options } = best;
   const instance = instanceOf(request, best);
-  // Of one group of several, which all have as many.
+  // Sequences of one group: all groups have as many.
   const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / instances / (best.dataParallel ?? 1));
   const rowsEach = 1 + (drafting?.depth ?? 0);
   const decoding = { ...DECODE, numDecoding, rowsEach, context: inputTokens + outputTokens / 2 };
   const numSteps = outputTokens / numDecoding / (drafting === undefined ? 1 : expectedTokens(drafting));
   const numNew = Math.max(1, inputTokens * (1 - prefixShare));
-  // A step has a part of a long prompt, or several short prompts where that many come in each step.
+  // A step has a part of a long prompt, or several short prompts if several arrive in each step.
   const most = Math.max(1, options.maxNumBatchedTokens - Math.ceil(numDecoding));
   const numPromptTokens = Math.min(most, numNew * Math.max(1, 1 / numSteps));
   const numPrompts = Math.max(1, numPromptTokens / numNew);
@@ -185,7 +186,7 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
   });
 }
 
-/** A smaller model on as few of the machine's GPUs as carry the load. */
+/** A smaller model on the fewest of the machine's GPUs that carry the load. */
 function studentOf(request: PlanRequest, model: PlanRequest["model"]): Priced | undefined {
   const asked: PlanRequest = { ...request, model, objective: "cost", quantization: undefined, maxModelLen: undefined };
   const [best] = makePlan(asked).configurations;

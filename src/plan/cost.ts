@@ -1,10 +1,10 @@
-/** Money: what tokens cost on rented machines, when that is less than an API asks, and how it grows with use. */
+/** The cost of tokens on rented machines, the use at which it falls below an API's price, and its growth with use. */
 import type { ApiPrice } from "./data/prices.js";
 import type { Cost } from "./request.js";
 
 export const HOURS_PER_MONTH = 730;
 
-/** At full use of the predicted throughput. */
+/** The cost at full use of the predicted throughput. */
 export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOutput: number): Cost {
   const millionsPerHour = (outputTokensPerS * 3600) / 1e6;
   return {
@@ -14,7 +14,7 @@ export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOut
   };
 }
 
-/** Price of the same tokens at an API, per million output tokens, the price of their input included. */
+/** An API's price of the same tokens, per million output tokens, input included. */
 export function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
   return api.usdPerMillionOutput + inputPerOutput * api.usdPerMillionInput;
 }
@@ -23,15 +23,15 @@ interface BreakEven {
   readonly api: ApiPrice;
   readonly apiUsdPerMillionOutput: number;
   /**
-   * Million output tokens a month above which the machine costs less; undefined: it never does, as it cannot make so
-   * many.
+   * Million output tokens a month above which the machine costs less; undefined: the API is cheaper at any use that the
+   * machine can serve.
    */
   readonly millionsPerMonth: number | undefined;
-  /** Share of the machine's throughput that this is. */
+  /** The share of the machine's throughput that is used. */
   readonly utilization: number;
 }
 
-/** The machine costs the same whether it works or not; the API only when used. */
+/** A machine costs the same busy or idle; an API costs money only for use. */
 export function breakEven(api: ApiPrice, cost: Cost, outputTokensPerS: number, inputPerOutput: number): BreakEven {
   const apiUsdPerMillionOutput = apiPerMillionOutput(api, inputPerOutput);
   const millions = (cost.usdPerHour * HOURS_PER_MONTH) / apiUsdPerMillionOutput;
@@ -58,13 +58,13 @@ export const SCALES: readonly Scale[] = [
 
 interface ScaleCost extends Scale {
   readonly millionOutputPerMonth: number;
-  /** Machines of the plan that the busiest hour takes. */
+  /** Number of the plan's machines that the busiest hour needs. */
   readonly numMachines: number;
   readonly usdPerMonth: number;
   readonly apiUsdPerMonth: number;
 }
 
-/** The busiest hour has so many times the mean's requests. */
+/** Requests of the busiest hour, as a multiple of the mean. */
 export const PEAK_FACTOR = 3;
 
 export function scaleCost(
@@ -87,6 +87,6 @@ export function scaleCost(
   };
 }
 
-/** Months after which a monthly saving has paid a single expense; undefined: nothing is saved. */
+/** Months after which a monthly saving has repaid a single expense; undefined: there is no saving. */
 export const paybackMonths = (usd: number, savedPerMonth: number): number | undefined =>
   savedPerMonth > 0 ? usd / savedPerMonth : undefined;

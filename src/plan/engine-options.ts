@@ -1,6 +1,6 @@
 /**
- * A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices
- * that the fleet has no option for.
+ * A configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and extra
+ * arguments for choices that the fleet has no option for.
  */
 import { isAbsolute } from "node:path";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
@@ -43,7 +43,7 @@ function weightsOf(
   const published = id === "bf16" ? undefined : publishedAs(model, id);
   if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
     return { location: published, needs: [] };
-  // Our engine reads published folders as they are, and makes its own weight types of them.
+  // Our engine reads published folders unchanged, and makes its own weight types from them.
   const isRead = evaluation.engine === "millrace" && model.stored === undefined && model.native === undefined;
   if (isRead && (id === "bf16" || wordAtStart(request, evaluation) !== undefined))
     return { location: isAbsolute(model.location) ? model.location : `${HUB_PREFIX}${model.location}`, needs: [] };
@@ -67,7 +67,7 @@ function weightsOf(
   };
 }
 
-/** Ollama takes GGUF files of the hub under its own name for it, and other files through a Modelfile. */
+/** Ollama names GGUF files of the hub in its own way, and loads other files through a Modelfile. */
 function inOllama({ location, needs }: ReturnType<typeof weightsOf>): ReturnType<typeof weightsOf> {
   if (location.startsWith(HUB_PREFIX)) {
     const name = `hf.co/${location.slice(HUB_PREFIX.length)}`;
@@ -77,8 +77,8 @@ function inOllama({ location, needs }: ReturnType<typeof weightsOf>): ReturnType
 }
 
 /**
- * The engine's word for a type that it makes of 16-bit weights at its start; undefined: it is published, or the engine
- * makes none.
+ * The engine's word for a type that it makes from 16-bit weights at its start; undefined: the type is published, or the
+ * engine cannot make it.
  */
 function wordAtStart(
   { model, machine }: PlanRequest,
@@ -89,13 +89,13 @@ function wordAtStart(
   // The FP8 checkpoints that plans know are for engines on GPUs, so our engine makes FP8 itself.
   if (publishedAs(model, id) !== undefined && !(isOurs && id === "fp8")) return undefined;
   const sixteen = weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel;
-  // The others make their types layer by layer.
+  // Other engines make their types layer by layer.
   const hasRoom =
     isOurs || id !== "fp8" || sixteen < machine.device.memoryBytes * GPU_CONSTANTS.memoryUtilization.value;
   return hasRoom ? MADE_AT_START[engine][id] : undefined;
 }
 
-/** Ollama passes its own names of the types on; our engine's start checks what a type loses (kvGrade). */
+/** Ollama passes its own type names on; our engine measures a type's loss at its start (kvGrade). */
 function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
   if (engine === "millrace") return "measured";
   return engine === "ollama" && id === "int8" ? "q8_0" : id;
@@ -138,7 +138,7 @@ export function renderOptions(
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
     ...(dataParallel === 1 ? {} : { dataParallelSize: dataParallel }),
     ...(evaluation.hasWholeExperts === true ? { enableExpertParallel: true } : {}),
-    // Other engines mean something else by their share of memory, and find it themselves.
+    // Other engines give their memory share another meaning, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),

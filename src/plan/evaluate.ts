@@ -1,6 +1,4 @@
-/**
- * One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses.
- */
+/** Judges one combination of choices: memory, seats, the speed under the load, the cost, and the missed targets. */
 
 import { defaultBatchedTokens } from "../core/batched-tokens.js";
 import { kvBytes, stateBytes } from "../model/description/sizes.js";
@@ -16,32 +14,32 @@ import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 export interface Evaluation extends PlanCandidate {
   readonly instance: PlannedInstance;
   readonly memory: MemoryPlan;
-  /** Sequences of an instance that memory and a step have room for. */
+  /** Sequences of an instance for which memory and a step have room. */
   readonly seats: number;
-  /** Of one group, where there are several. */
+  /** Tokens in a step of one group, where there are several. */
   readonly maxNumBatchedTokens: number;
-  /** Requests of one instance that are there at once under the load. */
+  /** Concurrent requests of one instance under the load. */
   readonly wantedSeats: number;
   readonly prediction: Prediction;
   readonly cost: Cost;
   readonly misses: readonly string[];
 }
 
-/** Alternatives shown beside each configuration. */
+/** An evaluation with its limit of sequences and its sustainable load. */
 export interface Settled extends Evaluation {
   readonly maxNumSeqs: number;
   readonly sustainableConcurrency: number;
 }
 
-/** Sequences in a batch that engines are built for. */
+/** Most sequences of a batch that plans give an engine. */
 const MOST_SEQUENCES = 1024;
 /** A step with a whole chunk of a prompt may take this multiple of the target time per token. */
 export const MOST_STRETCH = 4;
-/** Without targets: spare seats for bursts, since unused KV memory costs nothing. */
+/** Without targets: spare seats for bursts, since unused KV memory is free. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
 /** Our engine's step is planned for at least this many sequences, if memory allows. */
 const LEAST_OWN_SEATS = 64;
-/** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
+/** Rows of a step to reserve per sequence: its own, one for prompts, and one per drafted token. */
 export const rowsEach = (draftDepth: number): number => 2 + draftDepth;
 
 const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
@@ -70,7 +68,7 @@ export function mixedStepMs(
   return 1000 * stepTime(instance, { ...DECODE, numDecoding, context, numPromptTokens }).totalSeconds;
 }
 
-/** The largest chunk of a prompt that does not hold up the others' tokens for too long. */
+/** The largest chunk of a prompt that delays the other sequences' tokens by an acceptable time. */
 function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: number): number {
   const chunks = CHUNKS[instance.machine.kind];
   const { tpotMs } = request.slo;
@@ -82,7 +80,7 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
 }
 
 /**
- * Our engine's step for twice the sequences that the load and its bursts want, or for the most that leave room for one
+ * Our engine's step for twice the sequences of the load and its bursts, or for the most that leave room for one
  * sequence of the required length.
  */
 function ownDemandFor(instance: PlannedInstance, wanted: number, required: number): MemoryDemand | undefined {
@@ -96,7 +94,7 @@ function ownDemandFor(instance: PlannedInstance, wanted: number, required: numbe
 
 /**
  * The largest step, with as many of the wanted sequences, that leaves room for one sequence of the required length;
- * undefined: none does.
+ * undefined: no step does.
  */
 function demandFor(
   instance: PlannedInstance,
@@ -138,7 +136,7 @@ function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Pred
 /** The parts of an evaluation that are known before its step. */
 type Limited = Pick<Evaluation, "engine" | "drafting" | "instance" | "seats" | "maxNumBatchedTokens" | "wantedSeats">;
 
-/** Requests at once in one instance at which the targets still hold. */
+/** Concurrent requests in one instance at which the targets still hold. */
 function sustainable({ engine, instance, drafting, ...limits }: Limited, request: PlanRequest): number {
   const isOwnStep = takesOwnStep(engine, instance.machine);
   const holds = (concurrency: number): boolean => {
@@ -159,7 +157,7 @@ function sustainable({ engine, instance, drafting, ...limits }: Limited, request
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
 /**
- * `each`: the requests at once that an instance sustains within the targets. `maxNumSeqs`: as many sequences or,
+ * `each`: the concurrent requests that an instance sustains within the targets. `maxNumSeqs`: as many sequences or,
  * without targets or where the load exceeds them, those of the load and spare ones.
  */
 function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
@@ -183,11 +181,11 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const { engine, instances, drafting, dataParallel = 1 } = candidate;
   const instance = instanceOf(request, candidate);
   const wanted = wantedSeats(instance, request, instances);
-  // Groups with requests of their own have memory and steps of their own.
+  // Groups with their own requests have their own memory and steps.
   const demand = demandFor(instance, request, candidate, Math.ceil(wanted / dataParallel), required);
   if (demand === undefined) return undefined;
   const memory = planMemory(instance, demand, drafting);
-  // llama-server divides its memory evenly among its slots, each of the required length at least, and shares nothing.
+  // llama-server divides its memory evenly among its slots, each at least of the required length, without sharing.
   const isDivided = isLlamaCpp(engine);
   const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
@@ -205,7 +203,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
     ? defaultBatchedTokens(sequencesFor(request, limited).maxNumSeqs)
     : demand.maxNumBatchedTokens;
   const own = predict(instance, trafficOf(request, instances), { seats, maxNumBatchedTokens }, drafting);
-  // If there are more instances than requests, some stand idle.
+  // If there are more instances than requests, some are idle.
   const numBusy = "concurrency" in request.load ? Math.min(instances, request.load.concurrency) : instances;
   const prediction: Prediction = {
     ...own,

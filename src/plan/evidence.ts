@@ -1,16 +1,16 @@
-/** The grade of evidence for a compression, and the evidence. */
+/** The evidence for a compression, and its grade. */
 import type { PlannedEngine } from "./data/engines.js";
 import type { KvTypeId, PlannedKvType, Quantization } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
 
 /**
- * From the strongest: `measured`, by a report on this very file; `published-checked`, by figures of others, and the
- * engine's start measures it on the model and falls back where it loses too much; `published`, by figures of others
- * alone; `unknown`, by nothing.
+ * Strongest first. `measured`: a report on this very file. `published-checked`: published figures, and the engine
+ * measures the loss on the model at its start and falls back where it is too large. `published`: only published
+ * figures. `unknown`: no evidence.
  */
 type Grade = "measured" | "published-checked" | "published" | "unknown";
 
-/** Grades of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
+/** Grades of a configuration; undefined: the configuration compresses nothing beyond the authors' published weights. */
 export interface Grades {
   readonly weights: Grade | undefined;
   readonly kv: Grade | undefined;
@@ -21,7 +21,7 @@ export const HOW_TO_MEASURE = "millrace quantize --evals measures it on your que
 
 const UNCOMPRESSED = /^(BF16|F16|F32)$/;
 
-/** @returns undefined where nothing is compressed, or the model's authors have published it so */
+/** @returns undefined where nothing is compressed, or the model's authors published these weights */
 export function weightsGrade(model: PlannedModel, { id, gate }: Quantization): Grade | undefined {
   if (model.stored !== undefined) {
     if (model.measured !== undefined) return "measured";
@@ -31,16 +31,13 @@ export function weightsGrade(model: PlannedModel, { id, gate }: Quantization): G
   return gate.recovery === undefined ? "unknown" : "published";
 }
 
-/**
- * Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take the given
- * type.
- */
+/** Our engine measures KV types when it starts (`--kv-cache-dtype measured`); other engines take the given type. */
 export function kvGrade(id: KvTypeId, engine: PlannedEngine): Grade | undefined {
   if (id === "16") return undefined;
   return engine === "millrace" ? "published-checked" : "published";
 }
 
-/** Whether the planner may choose it by itself. */
+/** Whether the planner may choose the type unasked. */
 export const isUnasked = (
   { allowsPublished }: { readonly allowsPublished?: boolean | undefined },
   grade: Grade | undefined,
@@ -62,7 +59,7 @@ export function evidenceText(model: PlannedModel, quantization: Quantization): s
   return `Grade of evidence: published. Published ${whose}: ${evidence}`;
 }
 
-/** The same of keys and values. */
+/** The same for types of keys and values. */
 export function kvEvidenceText({ id, evidence }: PlannedKvType, engine: PlannedEngine): string {
   const grade = kvGrade(id, engine);
   if (grade === undefined) return "";

@@ -1,20 +1,20 @@
 /**
- * Experts that lie whole on one device of several: what the fullest device reads and computes in a step, which all wait
- * for, if tokens choose their experts evenly and independently.
+ * Whole experts on several devices: the reads and rows of the fullest device, for which all others wait in a step, if
+ * tokens choose their experts evenly and independently.
  */
 
 import type { ExpertsFeedForward } from "../model/description/model-description.js";
 import { expertsRead } from "../model/description/sizes.js";
 
-/** About the largest of `count` values of this mean and variance: the usual bound for normal ones. */
+/** Estimate of the largest of `count` values with this mean and variance: the usual bound for normal ones. */
 function largestOf(count: number, mean: number, variance: number, most: number): number {
   return Math.min(most, mean + Math.sqrt(2 * Math.log(count) * variance));
 }
 
 export interface ExpertLoad {
-  /** Experts that the fullest device reads, as a multiple of the mean. */
+  /** Experts that the fullest device reads, as a multiple of the devices' mean. */
   readonly read: number;
-  /** Rows that it computes, as a multiple of the mean. */
+  /** Rows that the fullest device computes, as a multiple of the devices' mean. */
   readonly rows: number;
 }
 

@@ -1,4 +1,4 @@
-/** Experts whole on GPUs, attention in groups, and layers on several hosts: what the arithmetic must say of them. */
+/** Whole experts on GPUs, attention in groups, and layers on several hosts: properties of their arithmetic. */
 import { expect, test } from "vitest";
 import { planRequest as request } from "../../test/helpers/plan-request.js";
 import { totalParameters, weightBytes } from "../model/description/sizes.js";

@@ -1,4 +1,6 @@
-/** Why an instance has so many GPUs, why they share the model as they do, and why there are so many instances. */
+/**
+ * Reasons for the number of GPUs of an instance, for their way of sharing the model, and for the number of instances.
+ */
 import { expertsOf, weightBytesPerStep } from "../model/description/sizes.js";
 import { beside, type Context } from "./beside.js";
 import { GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
@@ -11,7 +13,7 @@ import { devicesOf, type Sharing, sharingOf, sharingText } from "./sharing.js";
 import { DECODE, stepTime } from "./step-time.js";
 
 /**
- * The width, beside the best configuration of another width or, if there is none, with the memory that the next
+ * Compares the width with the best configuration of another width or, if there is none, states the memory that the next
  * narrower width lacks.
  */
 function widthChoice(context: Context, mine: Evaluation): Choice {
@@ -42,7 +44,9 @@ function widthChoice(context: Context, mine: Evaluation): Choice {
   };
 }
 
-/** Milliseconds that one device of an instance reads weights, and waits for its links, in a step of the plan's load. */
+/**
+ * Milliseconds of a step under the plan's load in which one device reads weights, and in which it waits for its links.
+ */
 function stepParts({ request }: Context, { instance, instances, prediction }: Evaluation, sharing: Sharing): string {
   const { dataParallel: _, hasWholeExperts: __, ...rest } = instance;
   const shared = { ...rest, ...sharing };
@@ -59,7 +63,7 @@ function stepParts({ request }: Context, { instance, instances, prediction }: Ev
 const SKEW =
   "Predicted, not measured: tokens are taken to choose experts evenly, and of a step all wait for the fullest GPU";
 
-/** Experts whole on one GPU each, or cut into a part for each of them. */
+/** Compares whole experts on one GPU each with experts cut into a part for each GPU. */
 function expertChoices(context: Context, mine: Evaluation): readonly Choice[] {
   const { instance, tensorParallel, dataParallel = 1, hasWholeExperts } = mine;
   const numDevices = tensorParallel * dataParallel;
@@ -114,7 +118,7 @@ function instancesChoice(context: Context, mine: Evaluation): Choice {
   return { ...about, because: `${left}there is room for one of this width` };
 }
 
-/** Beside the host alone: all weights that a token reads, at the bandwidth of its memory. */
+/** Compares with the host alone, which reads all of a token's weights at the bandwidth of its memory. */
 function onHostChoices({ request }: Context, mine: Evaluation): readonly Choice[] {
   const { instance, quantization } = mine;
   if (instance.hostBytesPerS === undefined) return [];

@@ -1,4 +1,6 @@
-/** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
+/**
+ * Reasons for a configuration: each choice beside the best configuration with another choice, in figures of this plan.
+ */
 
 import { batchedTokensRule } from "../core/batched-tokens.js";
 import { formatBytes } from "../core/quantities.js";
@@ -19,7 +21,7 @@ import { expectedTokens } from "./predict.js";
 import type { Choice, Lookups, PlanRequest } from "./request.js";
 import { chooseEngine, kvTypesOf } from "./rules.js";
 
-/** Why a rule left out the combination `what`; undefined: no rule did. */
+/** The reason for which a rule left out the combination `what`; undefined: no rule did. */
 function refused({ refusals }: Context, what: string): Reason | undefined {
   const found = refusals.find((refusal) => refusal.what === what);
   return found === undefined ? undefined : { because: `${what}: ${found.because}`, versus: found.versus };
@@ -56,7 +58,10 @@ function kvChoice(context: Context, mine: Evaluation): Choice {
 const NO_HEADS = "no heads for this model are known here";
 const WITHOUT_SAMPLING = "beside drafts vLLM answers 400 to min_p and logit_bias";
 
-/** Drafts of heads depend on the text, and vLLM has fewer sampling parameters beside any. */
+/**
+ * Text about drafts of heads: their gain depends on the text, and vLLM offers fewer sampling parameters with any
+ * drafts.
+ */
 function headsText({ model }: PlanRequest, { engine }: Evaluation): string {
   const tokens = model.eagle3?.trainedTokens;
   return [
@@ -84,7 +89,7 @@ function lookupChoice({ depth, mostSequences, isBounded, stretchOfOne }: Lookups
 function whyNoDrafts({ model, machine }: PlanRequest, engine: PlannedEngine): string {
   if (machine.kind === "cpu") return `none are planned for ${engine} here`;
   if (headsFor(model, engine) !== undefined) return "the drafter does not fit beside the model";
-  // Its lookups share one table of all requests.
+  // SGLang's lookups share one table among all requests.
   if (engine === "sglang") return `${NO_HEADS}, and lookups of sglang draft from the requests of all tenants`;
   return `none are planned for ${engine} here`;
 }

@@ -1,4 +1,6 @@
-/** Files of one to three bits: their true size, what our engine makes of it, and that nobody gets them unasked. */
+/**
+ * Files of one to three bits: their true size, their size in our engine, and that plans choose them only on request.
+ */
 import { expect, test } from "vitest";
 import { planRequest as request } from "../../test/helpers/plan-request.js";
 import { weightBytes } from "../model/description/sizes.js";
@@ -9,7 +11,7 @@ import type { PlanRequest } from "./request.js";
 
 const GIB = 2 ** 30;
 
-/** llama.cpp's tools/perplexity/README.md, Llama 3 8B: another table than that of the bits. */
+/** llama.cpp's tools/perplexity/README.md, Llama 3 8B: a different table from that of the bits. */
 test.each([
   ["q3_k_m", 3.74],
   ["iq3_m", 3.53],

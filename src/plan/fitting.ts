@@ -1,4 +1,4 @@
-/** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
+/** Whether a model fits: the narrowest instances that hold it, or the arithmetic that shows why none does. */
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
 import { type Efficiencies, ENGINE_SPEED, GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
@@ -16,13 +16,13 @@ import { allowedKvTypes, chooseEngine, GGUF_TYPES, inEngine, takesGguf, weightCh
 import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance, sequenceBytes } from "./step-time.js";
 
-/** The least memory that any engine can start with. */
+/** The smallest memory with which an engine can start. */
 export const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
   maxNumBatchedTokens: CHUNKS[kind].at(-1)!,
   maxNumSeqs: 1,
 });
 
-/** Memory, as tools show it; a card's "80 GB" is its maker's name for 79.6 GiB. */
+/** Memory as tools show it: a maker's "80 GB" card has 79.6 GiB. */
 export const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 100 * 2 ** 30 ? 1 : 0)} GiB`;
 
 /** The usual efficiencies, scaled by the speed of the engine's steps relative to vLLM's. */
@@ -46,7 +46,7 @@ export function instanceFor(request: PlanRequest, quantization: Quantization, te
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
 }
 
-/** The instance of a candidate, which shares its devices as the candidate says. */
+/** A candidate's instance, with the candidate's sharing of its devices. */
 export function instanceOf(request: PlanRequest, candidate: Sharing & Pick<PlannedInstance, "quantization" | "kv">) {
   const { quantization, kv, tensorParallel } = candidate;
   const instance: PlannedInstance = {
@@ -61,7 +61,7 @@ export function instanceOf(request: PlanRequest, candidate: Sharing & Pick<Plann
   return { ...instance, networkBytesPerS: request.networkBytesPerS ?? GPU_CONSTANTS.networkBytesPerS.value };
 }
 
-/** Room for the weights, a step, and one sequence of the longest length. */
+/** Whether there is room for the weights, a step, and one sequence of the longest length. */
 export function fits(
   instance: PlannedInstance,
   maxModelLen: number,
@@ -71,7 +71,7 @@ export function fits(
   return planMemory(instance, demand, drafting).kvBytes >= sequenceBytes(instance, maxModelLen);
 }
 
-/** The narrowest of the widths that the engine and the machine allow; undefined: none is wide enough. */
+/** The narrowest of the widths that the engine and the machine allow; undefined: all are too narrow. */
 export function narrowestWidth(
   request: PlanRequest,
   quantization: Quantization,
@@ -99,8 +99,8 @@ export function missingSentence(request: PlanRequest, quantization: Quantization
 }
 
 /**
- * Memory that the model needs, and that an instance on `numDevices` devices has: with an engine's smallest step and
- * narrowest KV type.
+ * Memory that the model needs, and the memory of an instance on `numDevices` devices: with an engine's smallest step
+ * and narrowest KV type.
  */
 export function missingAt(
   request: PlanRequest,
@@ -138,7 +138,7 @@ function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[
   return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];
 }
 
-/** A compressed type that would fit, though the planner does not choose it by itself. */
+/** A compressed type that would fit, but that the planner chooses only on request. */
 function unaskedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
   if (request.allowsPublished === true) return [];
   const found = fitsSomehow({ ...request, allowsPublished: true }, maxModelLen);
@@ -194,8 +194,8 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
 }
 
 /**
- * The fewest hosts that hold the model together: layers one host after another, each layer on as many GPUs of a host as
- * can share it.
+ * The fewest hosts that hold the model together: consecutive layers on each host, each layer on as many GPUs of its
+ * host as can share it.
  */
 function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
   const { machine, hosts: given = 1 } = request;
@@ -218,7 +218,7 @@ function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
   return [];
 }
 
-/** The nearest miss, where nothing fits. */
+/** The nearest options that fit, for a model that does not. */
 export function nearestFits(request: PlanRequest, maxModelLen: number): readonly string[] {
   const found = [
     ...unaskedTypeThatFits(request, maxModelLen),

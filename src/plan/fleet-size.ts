@@ -1,6 +1,6 @@
 /**
- * A rate of requests that one machine cannot serve: how many machines, gateways and zones can, their cost, and the
- * first part to fail.
+ * For a rate of requests beyond one machine: the number of machines, gateways and zones, their cost, and the first part
+ * to fail.
  */
 import { HOURS_PER_MONTH } from "./cost.js";
 import { FLEET } from "./data/constants.js";
@@ -11,12 +11,12 @@ import type { Prediction } from "./predict.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
 import { devicesOf } from "./sharing.js";
 
-/** Requests at once on a machine, in which the best configuration of a full machine is looked for. */
+/** Concurrent requests at which the search evaluates a full machine. */
 const LOADS = [64, 256, 1024, 4096];
 
 interface Limit {
   readonly what: string;
-  /** Share of a machine's capacity that is used, under the rate asked for. */
+  /** Used share of a machine's capacity, under the requested rate. */
   readonly share: number;
   readonly effect: string;
 }
@@ -39,7 +39,7 @@ export interface FleetPlan {
   readonly usdPerThousandRequests: number;
   readonly kilowatts: number;
   readonly concurrency: number;
-  /** Nearest to failing first. */
+  /** Nearest to its limit first. */
   readonly limits: readonly Limit[];
 }
 
@@ -48,7 +48,7 @@ function fullestMachine(request: PlanRequest): Pick<FleetPlan, "plan" | "best" |
   const found = LOADS.flatMap((concurrency) => {
     const plan = makePlan({ ...request, load: { concurrency }, objective: "throughput" });
     return plan.configurations.flatMap((best) => {
-      // A host takes no more at once than its command lets in.
+      // A host admits at most the number that its command sets.
       const most = Math.min(
         best.sustainableConcurrency,
         best.instances * (best.dataParallel ?? 1) * best.options.maxNumSeqs,
@@ -67,10 +67,10 @@ export function planFleet(request: PlanRequest, requestsPerS: number): FleetPlan
   const { best, capacity } = found;
   const { machine, price, outputTokens } = request;
   const { mostLoad, gatewayRequestsPerS, gatewayTokensPerS, hostWatts, startSeconds } = FLEET;
-  // One machine is known to be too few.
+  // Callers know that one machine is too few.
   const numNeeded = Math.max(2, Math.ceil(requestsPerS / (capacity.requestsPerS * mostLoad.value)));
   const numZones = FLEET.zones.value;
-  // The zones that are left carry the rate.
+  // The remaining zones carry the rate.
   const numHosts = numZones * Math.ceil(numNeeded / (numZones - 1));
   const gpusPerHost = machine.kind === "gpu" ? best.instances * devicesOf(best) : 1;
   const tokensPerS = requestsPerS * outputTokens;

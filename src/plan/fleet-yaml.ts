@@ -1,4 +1,4 @@
-/** Writes a configuration as a millrace.yaml, with comments that give the reasons. */
+/** Writes a configuration as a millrace.yaml, with its reasons as comments. */
 import { stringify } from "yaml";
 import { machineLabel } from "./hardware.js";
 import type { Configuration, Plan } from "./request.js";
@@ -12,7 +12,9 @@ function kebabCase(name: string): string {
 
 const MAX_COMMENT = 116;
 
-/** Comment lines of readable length. Texts quote a model's files, whose line breaks must not end the comment. */
+/**
+ * Comment lines of readable length. Texts quote a model's files, so line breaks in them must stay inside the comment.
+ */
 function comment(text: string): string {
   const lines: string[] = [];
   for (const word of text.split(/[\s\p{Cc}]+/u)) {
@@ -29,7 +31,7 @@ function modelEntry(plan: Plan, configuration: Configuration): object {
   const { engine, options, extraArgs, instances } = configuration;
   const { model, servedModelName, ...others } = options;
   const { machine } = plan.request;
-  // Of one host: those of a pipeline are alike.
+  // Devices of one host: a pipeline's hosts are alike.
   const perInstance = devicesOf({ ...configuration, pipelineParallel: 1 });
   const used = Array.from({ length: instances * perInstance }, (_, i) => i);
   return {

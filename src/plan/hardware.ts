@@ -1,4 +1,4 @@
-/** Machines by name: `h100x2` is two GPUs of the table in one box. */
+/** Machines by name: `h100x2` is two of the table's H100 GPUs in one box. */
 import { MillraceError } from "../core/errors.js";
 import type { Gpu, Link, Machine } from "./data/device.js";
 import { CPU_TIERS, GPUS } from "./data/hardware.js";
@@ -7,7 +7,7 @@ export function machineLabel({ device, count }: Machine): string {
   return count === 1 ? device.label : `${count} × ${device.label}`;
 }
 
-/** The link a group of `size` GPUs adds up its parts over. */
+/** The link over which a group of `size` GPUs sums its parts. */
 export function linkOf(gpu: Gpu, size: number): Link {
   if (gpu.bridgedPairs === true && size > 2) return { kind: "pcie", bytesPerS: 64e9 };
   if (gpu.linksPerNeighbour === true) return { ...gpu.link, bytesPerS: gpu.link.bytesPerS * Math.max(1, size - 1) };
@@ -22,8 +22,8 @@ export function findGpu(name: string): Gpu | undefined {
 }
 
 /**
- * The table's entry for a name as nvidia-smi shows it, whole: a GH200, a laptop's RTX 4090 and a slice of an H100 are
- * other machines.
+ * The table's entry for a whole name as nvidia-smi shows it: a GH200, a laptop's RTX 4090 and a slice of an H100 are
+ * different machines.
  */
 export function gpuBySmiName(name: string): Gpu | undefined {
   const model = name.trim().replace(/^(NVIDIA|AMD Instinct) /, "");
@@ -31,7 +31,7 @@ export function gpuBySmiName(name: string): Gpu | undefined {
 }
 
 /**
- * @param spec a GPU's name, with a number of them after an x
+ * @param spec a GPU's name, and optionally an x and the number of GPUs
  * @example parseHardware("h100x2")
  */
 export function parseHardware(spec: string): Machine {

@@ -1,4 +1,4 @@
-/** Experts in the host's memory: beside published figures, and what the plan makes of them. */
+/** Experts in the host's memory: predictions beside published figures, and plans with them. */
 import { expect, test } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";
 import type { Machine } from "./data/device.js";
@@ -14,7 +14,7 @@ const one = { load: { concurrency: 1 }, allowsPublished: false } as const;
 const request = (model: string, more: Partial<PlanRequest> = {}) =>
   planRequest(model, "rtx4090", { ...one, hostMemoryBytes: 128 * GIB, ...more });
 
-/** An RTX 3090, as its datasheet has it. */
+/** An RTX 3090, by its datasheet. */
 const RTX3090: Machine = {
   kind: "gpu",
   count: 1,
@@ -29,8 +29,8 @@ function stepOf(numHostLayers: number, work: Partial<Parameters<typeof stepTime>
 }
 
 /**
- * ai-maestro.online, gpt-oss-120b on an RTX 3090 (host not said), llama-bench: decoding, and prompts by -ub. The
- * constants were set by another measurement, with all experts on the host.
+ * ai-maestro.online, gpt-oss-120b on an RTX 3090 (host unknown), llama-bench: decoding, and prompts by -ub. The
+ * constants come from another measurement, with all experts on the host.
  */
 test.each([
   ["decoding, 26 layers on the host", 32.3, () => 1 / stepOf(26, { numDecoding: 1 })],
@@ -79,7 +79,7 @@ test("a faster memory of the host is a faster plan", () => {
 });
 
 test("a model without room names the memory that would hold its experts", () => {
-  // Also where some memory is given, and it is too little.
+  // Also where the given memory is too small.
   for (const more of [{}, { hostMemoryBytes: 16 * GIB }]) {
     const { configurations, nearest } = makePlan({ ...planRequest("gpt-oss-120b", "rtx4090", one), ...more });
     expect(configurations).toEqual([]);

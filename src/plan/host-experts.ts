@@ -1,6 +1,6 @@
 /**
- * Experts of some layers in the host's memory, where its CPU computes them, and all else on one GPU: llama.cpp's
- * `--n-cpu-moe`. What a GPU has no room for is read at the speed of the host's memory instead of not at all.
+ * Experts of some layers in the host's memory, where its CPU computes them, and the rest on one GPU: llama.cpp's
+ * `--n-cpu-moe`. Models larger than the GPU run, at the speed of the host's memory.
  */
 import { expertsOf, numExpertLayers, weightBytesPerStep } from "../model/description/sizes.js";
 import { HOST_EXPERTS } from "./data/constants.js";
@@ -14,18 +14,19 @@ import type { Sharing } from "./sharing.js";
 
 const GIB = 2 ** 30;
 
-/** Bytes of the experts of so many layers. */
+/** Bytes of the experts of `numLayers` layers. */
 function expertBytes({ model }: PlanRequest, quantization: Quantization, numLayers: number): number {
   const [all, none] = [Number.POSITIVE_INFINITY, 0].map((rows) => weightBytesPerStep(model, quantization, rows));
   return ((all! - none!) * numLayers) / Math.max(1, numExpertLayers(model));
 }
 
-/** Whether the engine can lay experts into the host's memory, and is asked about one GPU. */
+/** Whether the engine can put experts into the host's memory, for a request with one GPU. */
 const canUseHost = ({ model, machine }: PlanRequest, engine: PlannedEngine): boolean =>
   engine === "llama-server" && machine.kind === "gpu" && machine.count === 1 && expertsOf(model) !== undefined;
 
 /**
- * As few layers as leave room on the GPU for one sequence, and for all that the load has; none where all experts fit.
+ * The fewest host layers that leave room on the GPU for one sequence, and the fewest that leave room for the whole
+ * load; empty where all experts fit.
  */
 export function hostSharings(
   request: PlanRequest,
@@ -49,7 +50,7 @@ export function hostSharings(
   const fewest = demands.flatMap(({ tokens, demand }) => {
     for (let count = 0; count <= Math.min(most, numLayers); count++) {
       const sharing = { tensorParallel: 1, numHostLayers: count };
-      // llama.cpp's slots have the same room each, so that all of them are as much as one long sequence.
+      // llama.cpp's slots have equal room, so all of them together need as much as one long sequence.
       if (fits(instanceOf(request, { quantization, kv, ...sharing }), tokens, demand)) return [count];
     }
     return [];
@@ -59,7 +60,7 @@ export function hostSharings(
     .map((numHostLayers) => ({ tensorParallel: 1, numHostLayers }));
 }
 
-/** The memory beside the GPU with which the model would fit, also where some is given; empty: none helps. */
+/** The host memory with which the model would fit, also where some is given; empty: no amount helps. */
 export function hostThatFits(request: PlanRequest, required: number): readonly string[] {
   if (request.machine.kind === "cpu") return [];
   const asked: PlanRequest = { ...request, engine: "llama-server", hostMemoryBytes: Number.MAX_SAFE_INTEGER };
@@ -83,10 +84,10 @@ export function hostThatFits(request: PlanRequest, required: number): readonly s
   ];
 }
 
-/** `--n-cpu-moe` counts layers from the first, those without experts too. */
+/** `--n-cpu-moe` counts layers from the first one, including those without experts. */
 export function hostArguments({ model }: PlanRequest, numHostLayers: number, maxNumBatchedTokens: number): string[] {
   const firsts = model.layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
-  // A prompt's tokens in one product: each of them brings all experts over the bus once.
+  // A prompt's tokens in one product: each product brings all experts over the bus once.
   return ["--n-cpu-moe", String(numHostLayers + Math.max(0, firsts)), "-ub", String(maxNumBatchedTokens)];
 }
 

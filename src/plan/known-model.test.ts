@@ -19,7 +19,7 @@ test.each(KNOWN_MODELS)("$name has the parameters its card states", (known) => {
   const model = plannedModelOf(known);
   expect(Math.abs(totalParameters(model) / known.publishedParameters - 1)).toBeLessThan(0.01);
   if (known.publishedActiveParameters === undefined) return;
-  // Some cards count the embedding table among the active ones, some do not.
+  // Some cards count the embedding table among the active parameters.
   const active = [0, 1].map(
     (numLeftOut) => activeLinearParameters(model) + (numTables(model) - numLeftOut) * tableParameters(model),
   );
@@ -37,7 +37,7 @@ test("keys and values per token are what the engines say", () => {
   expect(kvBytes(knownModel("llama-3.3-70b"), KV_TYPES["16"].vectorBytes, 1)).toBe(2 * 80 * 8 * 128 * 2);
   expect(kvBytes(knownModel("llama-3.3-70b"), KV_TYPES.fp8.vectorBytes, 1)).toBe(2 * 80 * 8 * 128);
   expect(kvBytes(knownModel("llama-3.1-8b"), KV_TYPES.int8.vectorBytes, 1)).toBe(2 * 32 * 8 * (128 + 4));
-  // DeepSeek's latent attention keeps 576 numbers a layer.
+  // DeepSeek's latent attention stores 576 numbers per token and layer.
   expect(kvBytes(knownModel("deepseek-v3"), KV_TYPES["16"].vectorBytes, 1)).toBe(61 * 576 * 2);
 });
 
@@ -75,7 +75,8 @@ test("the embedded engine computes every model that plans know by name", () => {
 });
 
 test("the 12B of Gemma 4 keeps one key/value head where a layer sees everything", () => {
-  // 40 layers with 8 heads of 256 for the last 1,024 tokens, 8 with one of 512, whose values are keys before the norm.
+  // 40 layers with 8 heads of 256 for the last 1,024 tokens, 8 layers with one head of 512, whose values are keys
+  // before the norm.
   const bytes = kvBytes(knownModel("gemma4-12b"), KV_TYPES["16"].vectorBytes, 10_000);
   expect(bytes).toBe(40 * 1024 * 8 * 2 * 256 * 2 + 8 * 10_000 * 2 * 512 * 2);
 });

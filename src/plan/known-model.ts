@@ -1,4 +1,4 @@
-/** Well-known models by name, ours or the hub's. */
+/** Finds well-known models by our name or the hub's. */
 import { MillraceError } from "../core/errors.js";
 import { refusalOf, servableLayers } from "../model/description/servable.js";
 import { expertsOf } from "../model/description/sizes.js";
@@ -17,14 +17,14 @@ export function plannedModelOf(known: KnownModel): PlannedModel {
   return { ...rest, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }
 
-/** Makers and users differ in these: gemma-4-31B-it, gemma4-31b. */
+/** Makers and users spell these differently: gemma-4-31B-it, gemma4-31b. */
 const plainName = (name: string): string =>
   name
     .toLowerCase()
     .replace(/-(it|instruct|chat)$/, "")
     .replaceAll("-", "");
 
-/** By our name or the hub's, whatever the case and the dashes. */
+/** Finds a model by our name or the hub's, ignoring case and dashes. */
 export function findKnownModel(name: string): PlannedModel | undefined {
   const wanted = plainName(name);
   const known = KNOWN_MODELS.find((model) => plainName(model.name) === wanted || plainName(model.repo) === wanted);

@@ -7,18 +7,18 @@ import type { PlanRequest } from "./request.js";
 import { blockOf, sharesHeads, widthsOf } from "./rules.js";
 import type { Sharing } from "./sharing.js";
 
-/** Engines whose adapters can lay experts whole on GPUs. */
+/** Engines whose adapters can place whole experts on GPUs. */
 const EXPERT_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-llm"];
-/** Engines that run one instance on several hosts. */
+/** Engines that can span an instance over several hosts. */
 export const MULTI_HOST_ENGINES = ["vllm", "sglang", "tensorrt-llm"] as const satisfies readonly PlannedEngine[];
 
-/** More hosts than engines are usually joined of. */
+/** Engines rarely join more hosts. */
 export const MOST_HOSTS = 8;
 
-/** Width of the part that every token passes, which the GPUs of a group share; 0: there is none. */
+/** Width of the feed-forward part that every token passes, which a group's GPUs share; 0: the layer has none. */
 const commonWidth = (part: FeedForward): number => (part.kind === "dense" ? part.width : part.sharedWidth);
 
-/** Whole experts on GPUs whose attention is cut up, or has groups with requests of their own. */
+/** Whole experts on GPUs; attention is cut among the GPUs, or runs in groups with their own requests. */
 function expertSharings(
   { model, machine }: PlanRequest,
   engine: PlannedEngine,
@@ -32,7 +32,7 @@ function expertSharings(
     .flatMap((size) =>
       [1, 2, 4, 8]
         .filter((tensorParallel) => size % tensorParallel === 0)
-        // TensorRT-LLM's attention has requests of its own on each GPU, or is cut up among all.
+        // TensorRT-LLM's attention has its own requests on each GPU, or is cut among all GPUs.
         .filter((width) => engine !== "tensorrt-llm" || width === 1 || width === size)
         .filter((width) =>
           layerKinds(model).every(
@@ -44,7 +44,7 @@ function expertSharings(
     );
 }
 
-/** @param hosts that an instance spans, with the layers one host after another */
+/** @param hosts that an instance spans, each with consecutive layers */
 export function sharingsOf(
   request: PlanRequest,
   engine: PlannedEngine,

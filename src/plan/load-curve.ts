@@ -1,4 +1,4 @@
-/** A configuration over a range of loads, for pictures: requests at once from one to what memory holds. */
+/** A configuration over a range of loads, for charts: from one concurrent request to the most that memory holds. */
 
 import { activeLinearParameters, tableParameters, weightBytesPerStep } from "../model/description/sizes.js";
 import { instanceOf } from "./fitting.js";
@@ -7,7 +7,7 @@ import type { Configuration, PlanCandidate, PlannedOptions, PlanRequest } from "
 import { kvBytesPerDevice, peakOf } from "./step-time.js";
 
 interface LoadPoint {
-  /** Requests at once, over all instances together. */
+  /** Concurrent requests, over all instances together. */
   readonly concurrency: number;
   readonly prediction: Prediction;
 }
@@ -34,7 +34,7 @@ export function loadCurve(request: PlanRequest, configuration: Configuration): L
   });
 }
 
-/** All instances of a configuration under as many requests as keep the targets; undefined: not one does. */
+/** All instances of a configuration under the most requests that keep the targets; undefined: not even one does. */
 export function heldBy(request: PlanRequest, configuration: Loadable): Prediction | undefined {
   const { instances, seats, options, drafting, sustainableConcurrency } = configuration;
   const { inputTokens, outputTokens, prefixShare } = request;
@@ -60,13 +60,13 @@ export const capacityOf = (request: PlanRequest, configuration: Loadable): Predi
 
 interface RooflinePoint {
   readonly label: string;
-  /** Operations for each byte read. */
+  /** Operations per byte read. */
   readonly intensity: number;
-  /** Operations per second that the device reaches at best with it. */
+  /** Highest operations per second of the device at this intensity. */
   readonly flops: number;
 }
 
-/** One device: where decode at some batch sizes and a prompt's chunk lie. */
+/** Roofline of one device, with decoding at some batch sizes and a prompt's chunk on it. */
 export function rooflineOf(
   request: PlanRequest,
   configuration: Configuration,

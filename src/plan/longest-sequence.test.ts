@@ -10,7 +10,7 @@ import type { Configuration, PlanRequest } from "./request.js";
 const best = (request: PlanRequest): Configuration => makePlan(request).configurations[0]!;
 const reason = ({ choices }: Configuration): string =>
   choices.find(({ about }) => about === "longest sequence")!.because;
-/** Keys and values of so many tokens, on one device. */
+/** Bytes of the keys and values of so many tokens, on one device. */
 const kvOf = ({ model }: PlanRequest, { kv, tensorParallel }: Configuration, numTokens: number): number =>
   kvBytes(model, kv.vectorBytes, numTokens, tensorParallel);
 
@@ -21,7 +21,7 @@ test("the model's own context, where one sequence of it fits; seats stay those o
   expect(reason(long)).toMatch(
     /^the model was trained for no more; .*16\.0 GiB of .* seats are planned by requests of 1536/,
   );
-  // Far more than sequences of the longest length have room.
+  // Memory has room for far fewer sequences of the longest length.
   expect(long.seats).toBeGreaterThan(20);
   const short = best({ ...request, maxModelLen: 3072 });
   expect(long).toMatchObject({ seats: short.seats, prediction: short.prediction });

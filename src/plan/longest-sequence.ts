@@ -1,7 +1,7 @@
 /**
- * The longest sequence that a configuration is started with: the model's own context, as far as the keys and values of
- * one such sequence fit. Seats are planned by the mean request, since a long limit takes no memory until a sequence is
- * so long.
+ * The longest sequence that a configuration allows: the model's own context, or the longest for which one sequence's
+ * keys and values fit. Seats follow the mean request, since a long limit takes memory only when a sequence is that
+ * long.
  */
 import { KV_SHARE_OF_ONE, QUALITY } from "./data/constants.js";
 import { isLlamaCpp } from "./data/engines.js";
@@ -10,7 +10,7 @@ import { gibibytes } from "./fitting.js";
 import type { Choice, PlanRequest } from "./request.js";
 import { sequenceBytes } from "./step-time.js";
 
-/** Lengths that memory bounds are multiples of it. */
+/** Lengths that memory limits are multiples of this. */
 const STEP = 1024;
 
 export interface LongestSequence {
@@ -22,7 +22,7 @@ export interface LongestSequence {
 const memoryOfOne = ({ engine, memory, maxNumSeqs }: Settled): number =>
   (KV_SHARE_OF_ONE.value * memory.kvBytes) / (isLlamaCpp(engine) ? maxNumSeqs : 1);
 
-/** The most tokens, in whole steps, whose keys and values take so many bytes of a device. */
+/** The most tokens, in whole steps, whose keys and values fit into `bytes` of a device. */
 function tokensWithin({ instance }: Settled, bytes: number, most: number): number {
   if (sequenceBytes(instance, most) <= bytes) return most;
   let [low, high] = [0, Math.floor(most / STEP)];
@@ -34,7 +34,7 @@ function tokensWithin({ instance }: Settled, bytes: number, most: number): numbe
   return low * STEP;
 }
 
-/** A bound beside memory, and its reason; undefined: the model's context is the only one. */
+/** A limit other than memory, and its reason; undefined: only the model's context limits. */
 function boundOf({ model }: PlanRequest, { engine, quantization, maxNumBatchedTokens }: Settled) {
   const bounds = [
     {
@@ -51,7 +51,7 @@ function boundOf({ model }: PlanRequest, { engine, quantization, maxNumBatchedTo
   return bounds.find(({ applies, most }) => applies && most < model.contextLength);
 }
 
-/** @param required the length that has room in any case: twice the mean request, or as asked for */
+/** @param required the length that always has room: the requested one, or twice the mean request */
 export function longestSequence(request: PlanRequest, settled: Settled, required: number): LongestSequence {
   const { inputTokens, outputTokens, maxModelLen: asked, model } = request;
   const mean = inputTokens + outputTokens;

@@ -1,7 +1,7 @@
 /**
  * Drafts by prompt lookup: tokens that followed the same words earlier in the request's own text. Their gain depends on
- * the text alone, so that no prediction counts it. They are planned up to as many sequences as their rows cost next to
- * nothing for: vLLM computes those of wrong drafts, and of none, too.
+ * the text alone, so predictions leave it out. Plans use them up to the number of sequences at which their rows cost
+ * almost nothing: vLLM also computes rows of wrong and of missing drafts.
  */
 import { SPECULATION } from "./data/constants.js";
 import { rowsEach, type Settled } from "./evaluate.js";
@@ -9,7 +9,7 @@ import { headsFor } from "./heads.js";
 import type { Lookups, PlanRequest } from "./request.js";
 import { DECODE, stepTime } from "./step-time.js";
 
-/** A step of so many sequences with drafts, as a multiple of one without. */
+/** Time of a step of so many sequences with drafts, as a multiple of a step without. */
 function stretchOf({ inputTokens, outputTokens }: PlanRequest, { instance }: Settled, numDecoding: number): number {
   const { lookupDepth, lookupSeconds } = SPECULATION;
   const work = { ...DECODE, numDecoding, context: inputTokens + outputTokens / 2 };
@@ -17,12 +17,12 @@ function stretchOf({ inputTokens, outputTokens }: PlanRequest, { instance }: Set
   return drafted / stepTime(instance, work).totalSeconds;
 }
 
-/** @returns undefined where heads are known, on CPUs, and for other engines than vLLM, for which none are planned */
+/** @returns undefined where heads are known, on CPUs, and for every engine except vLLM */
 export function lookupsOf(request: PlanRequest, settled: Settled): Lookups | undefined {
   const { engine, instance, drafting, maxNumSeqs, maxNumBatchedTokens } = settled;
   if (engine !== "vllm" || instance.machine.kind === "cpu") return undefined;
   if (drafting !== undefined || headsFor(request.model, engine) !== undefined) return undefined;
-  // Groups that share experts are mixtures under load, for which drafts only cost.
+  // Groups that share experts are mixture-of-experts models under load, where drafts only cost time.
   if ((settled.dataParallel ?? 1) > 1) return undefined;
   const depth = SPECULATION.lookupDepth.value;
   const most = Math.min(maxNumSeqs, Math.floor(maxNumBatchedTokens / rowsEach(depth)));
@@ -38,7 +38,7 @@ export function lookupsOf(request: PlanRequest, settled: Settled): Lookups | und
   };
 }
 
-/** vLLM's own form: lookups of two to `depth` tokens, and none in steps of more sequences. */
+/** vLLM's own form: lookups of two to `depth` tokens, and no drafts in steps of more sequences. */
 export const lookupConfig = ({ depth, mostSequences, isBounded }: Lookups, maxNumSeqs: number) => ({
   method: "ngram",
   num_speculative_tokens: depth,

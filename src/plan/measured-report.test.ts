@@ -1,4 +1,4 @@
-/** Reports beside models: only one that passes, of the very bytes, speaks for a file. */
+/** Reports beside models: a report counts for a file only if it passed and is of the very bytes. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -6,8 +6,8 @@ import { readJsonFile } from "../formats/files/json.js";
 const points = (share: number): string => (100 * share).toFixed(1);
 
 /**
- * A sentence without its full stop; undefined where no report lies beside the model, or it is of other bytes, or the
- * model has not passed. Throws `model_config` where the report is damaged.
+ * The report as a sentence without its full stop; undefined if there is no report beside the model, if it is of other
+ * bytes, or if the model failed. Throws `model_config` if the report is damaged.
  * @param files of the model, which are read whole if there is a report
  */
 export function measuredBeside(path: string, files: readonly string[]): string | undefined {

@@ -1,4 +1,4 @@
-/** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
+/** Divides a device's memory into weights, scratch of a step, the runtime, and keys and values in the rest. */
 
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../core/batched-tokens.js";
 import { isAttending } from "../model/description/model-description.js";
@@ -19,7 +19,7 @@ import type { PlannedModel } from "./planned-model.js";
 import type { Drafting } from "./predict.js";
 import { type PlannedInstance, sequenceBytes } from "./step-time.js";
 
-/** Bytes of one device. */
+/** Division of one device's memory, in bytes. */
 export interface MemoryPlan {
   readonly totalBytes: number;
   /** Bytes left to other processes, or unused. */
@@ -27,9 +27,9 @@ export interface MemoryPlan {
   readonly weightBytes: number;
   readonly activationBytes: number;
   readonly runtimeBytes: number;
-  /** Bytes of a drafter's weights; 0: there is no drafter. */
+  /** Bytes of a drafter's weights; 0 without a drafter. */
   readonly drafterBytes: number;
-  /** Negative: so much is missing before a single token. */
+  /** If negative: the bytes that are missing before the first token. */
   readonly kvBytes: number;
 }
 
@@ -39,12 +39,12 @@ export interface MemoryDemand {
 }
 
 /**
- * Tokens of a prompt in a step, largest first. On CPUs short steps are what everybody waits for; our own engine has a
- * rule of its own there (`core/batched-tokens.ts`).
+ * Prompt tokens of a step, largest first. On CPUs all sequences wait for a step, so steps are short; our own engine has
+ * its own rule there (`core/batched-tokens.ts`).
  */
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
-/** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
+/** Bytes of a step's hidden states, widest intermediate and logits, in the types in which engines keep them. */
 function activationBytes(
   instance: Pick<PlannedInstance, "model" | "tensorParallel" | "dataParallel">,
   { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand,
@@ -56,12 +56,15 @@ function activationBytes(
     return isAttending(mixer) || mixer.kind === "delta" ? mixer.numHeads * mixer.headDim : mixedOutputs(mixer);
   });
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
-  // The rows of all groups meet at each device of the experts, and their sums leave it.
+  // Each device of the experts gathers the rows of all groups, and returns their sums.
   const gathered = dataParallel === 1 ? 0 : 2 * dataParallel * model.width;
   return maxNumBatchedTokens * (perToken + gathered) * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
 }
 
-/** Weights of one device: a part of its group's, and its share of the experts, which all groups have together. */
+/**
+ * Bytes of weights on one device: a part of its group's weights, and its share of the experts, which all groups have in
+ * common.
+ */
 function weightsPerDevice({ model, quantization, ...sharing }: PlannedInstance): number {
   const { tensorParallel, dataParallel = 1, pipelineParallel = 1 } = sharing;
   const { numHostLayers = 0 } = sharing;
@@ -93,10 +96,10 @@ export function planMemory(instance: PlannedInstance, demand: MemoryDemand, draf
   };
 }
 
-/** Memory that one instance of the embedded engine needs, known before it starts. */
+/** Memory that one instance of the embedded engine needs, computed before it starts. */
 export interface MemoryNeed {
   readonly weightBytes: number;
-  /** Scratch of a step, and the process itself. */
+  /** Scratch of a step, and the process's own memory. */
   readonly workBytes: number;
   readonly contextTokens: number;
   /** KV of one sequence of so many tokens, at 16 bits, and its recurrent state. */
@@ -104,7 +107,7 @@ export interface MemoryNeed {
   readonly totalBytes: number;
 }
 
-/** @param contextTokens of one sequence; the engine takes memory for more of them where there is some */
+/** @param contextTokens of one sequence; the engine takes memory for more sequences if the machine has it */
 export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNeed {
   const weights = weightBytes(model, QUANTIZATIONS[model.native ?? "bf16"]);
   const maxNumSeqs = DEFAULT_MAX_NUM_SEQS;
@@ -123,7 +126,7 @@ export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNe
 /**
  * Sequences of `numTokens` tokens that fit at once in a group of devices, when they share the first `sharedTokens` of
  * them.
- * @param stateRoom memory that the engine sets aside for a sequence's recurrent state, in such states
+ * @param stateRoom recurrent states for which the engine reserves memory, per sequence
  */
 export function seatsOf(
   instance: PlannedInstance,
@@ -134,7 +137,7 @@ export function seatsOf(
 ): number {
   const further = (stateRoom - 1) * stateBytes(instance.model);
   const whole = sequenceBytes(instance, numTokens) + further;
-  // A recurrent state belongs to one sequence. That its prefix is shared is not counted on.
+  // A recurrent state belongs to one sequence; plans do not count on a shared prefix for it.
   const shared = isRecurrent(instance.model) ? 0 : Math.min(sequenceBytes(instance, sharedTokens), whole);
   const left = memory.kvBytes - shared;
   return left < whole - shared ? 0 : Math.floor(left / Math.max(1, whole - shared));

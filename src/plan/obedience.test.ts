@@ -1,6 +1,6 @@
 /**
- * A plan obeys itself: nothing it tells of is better in every figure than what it chose, and every reason holds in the
- * numbers that it names.
+ * A plan obeys itself: no alternative that it shows is better in every figure, and every reason holds in the numbers
+ * that it names.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -60,7 +60,7 @@ const requestFor = (
   objective: PlanRequest["objective"],
 ): PlanRequest => planRequest(model, hardware, { slo, objective, load: { concurrency } });
 
-/** Smaller is better in each. */
+/** Each figure is better when smaller. */
 const figuresOf = ({ prediction, cost }: Pick<Evaluation, "prediction" | "cost">): readonly number[] => [
   prediction.ttftMs,
   prediction.ttftP95Ms,
@@ -89,7 +89,7 @@ const VALUE: Readonly<Record<string, (request: PlanRequest, evaluation: Evaluati
         ),
 };
 
-/** Judged once more, from what the reason says it is about. */
+/** Evaluates again the configuration that a reason names. */
 function evaluationOf(plan: Plan, { weights, kv, drafts, ...shape }: ConfigurationKey): Evaluation {
   const { request, configurations, requiredLength } = plan;
   const { engine } = configurations[0]!;
@@ -111,7 +111,7 @@ const keyOf = (configuration: Configuration): ConfigurationKey => ({
 const numbersIn = (text: string): number[] =>
   (text.match(/\d[\d,]*(\.\d+)?/g) ?? []).map((number) => Number(number.replaceAll(",", "")));
 
-/** The figures are those of the two configurations, and what is printed is these figures, each on its side. */
+/** The figures are those of the two configurations, and the sentence prints each on its side. */
 function expectHolds(plan: Plan, { because, versus }: Pick<Choice, "because" | "versus">): void {
   if (versus === undefined) return;
   const value = VALUE[versus.figure]!;
@@ -123,7 +123,7 @@ function expectHolds(plan: Plan, { because, versus }: Pick<Choice, "because" | "
     [versus.of, versus.mine],
     [versus.with, versus.other],
   ] as const) {
-    // What serves fewer requests than come is over its targets without bound.
+    // Where requests come faster than they are served, latency misses its target without bound.
     if (figure > 1e14) continue;
     expect(value(plan.request, evaluationOf(plan, key)) / figure || 1, because).toBeCloseTo(1, 9);
   }
@@ -132,10 +132,10 @@ function expectHolds(plan: Plan, { because, versus }: Pick<Choice, "because" | "
   expect(isPrinted(versus.other, numbersIn(right).slice(0, 1)), because).toBe(true);
 }
 
-/** Of the winner, no comparison may speak for the other: the first figure that decides is its own. */
+/** A comparison of the winning configuration favours it: the winner is better in the first figure that differs. */
 function expectWins(plan: Plan, choice: Choice): void {
   const { versus, because } = choice;
-  // What a rule left out may be better, and the reason says by how little.
+  // A combination that a rule left out may be better, and the reason says by how little.
   if (versus === undefined || because.includes("must win")) return;
   expect(versus.of, because).toEqual(keyOf(plan.configurations[0]!));
   const isMoreBetter = versus.figure === "tokens/s";
@@ -156,7 +156,7 @@ describe.each(someOf(PAIRS, 10).map((pair) => ({ name: pair.slice(0, 3).join(", 
     const better = others.filter((other) => dominates(figuresOf(other), own));
     expect(better.map((other) => JSON.stringify(keyOf(other)))).toEqual([]);
     if (others.some(({ meetsSlo }) => meetsSlo)) expect(first.meetsSlo).toBe(true);
-    // By the objective, too, nothing that keeps the targets is better by more than what counts as equal.
+    // Also by the objective, no alternative within the targets is better by more than the tolerance.
     const aim = { throughput: 3, cost: 4, latency: undefined }[objective];
     const aimOf = (each: Configuration): number =>
       aim === undefined ? each.prediction.ttftMs + 512 * each.prediction.tpotMs : figuresOf(each)[aim]!;

@@ -1,4 +1,4 @@
-/** The parsers of tool calls and thoughts that an engine is started with, and the reasons for them. */
+/** The parsers of tool calls and thoughts that a plan sets for an engine, and the reasons for them. */
 import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { CALL_PARSERS, PARSER_FLAGS, THOUGHT_PARSERS } from "./data/parsers.js";
 import type { PlannedModel } from "./planned-model.js";
@@ -10,9 +10,9 @@ const callParserOf = ({ toolCalls }: PlannedModel, engine: PlannedEngine): strin
 const thoughtParserOf = ({ thoughts }: PlannedModel, engine: PlannedEngine): string | undefined =>
   thoughts === undefined ? undefined : THOUGHT_PARSERS[thoughts][engine];
 
-/** They follow the fleet's flags, as a model's `args` do. */
+/** These arguments follow the fleet's flags, as a model's `args` do. */
 export function parserArguments(model: PlannedModel, engine: PlannedEngine): readonly string[] {
-  // Older builds read no tool calls without it; in newer ones it is the default.
+  // Older builds need it to read tool calls; newer ones have it on by default.
   if (engine === "llama-server") return ["--jinja"];
   const flags = PARSER_FLAGS[engine];
   if (flags === undefined) return [];
@@ -25,7 +25,7 @@ export function parserArguments(model: PlannedModel, engine: PlannedEngine): rea
 
 export function parserChoices(model: PlannedModel, engine: PlannedEngine): readonly Choice[] {
   const flags = PARSER_FLAGS[engine];
-  // TGI calls tools by a grammar of its own, and has no parser of thoughts.
+  // TGI constrains tool calls by its own grammar, and has no parser of thoughts.
   if (engine === "tgi") {
     const calls = { about: "tool calls", choice: "read", because: "tgi reads them by a grammar of its own" };
     const thoughts = { about: "thoughts", choice: "not read", because: "tgi has no parser: they stay in the answer" };
@@ -44,7 +44,7 @@ export function parserChoices(model: PlannedModel, engine: PlannedEngine): reado
         }
       : { about, choice: parser, because: `${flag} of ${engine} for this model's family; without a parser ${without}` };
   const calls = of("tool calls", callParserOf(model, engine), flags.calls.at(-1)!, "tools are refused or ignored");
-  // Most models of which no form is known do not think before they answer.
+  // Most models without a known form give no thoughts.
   if (model.thoughts === undefined) return [calls];
   return [calls, of("thoughts", thoughtParserOf(model, engine), flags.thoughts.at(-1)!, "they stay in the answer")];
 }

@@ -1,4 +1,4 @@
-/** What the rules decide, by cases. */
+/** Decisions of the rules, case by case. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -241,7 +241,7 @@ test.each([
     expect(maxNumSeqs).toBeLessThanOrEqual(configuration.seats);
     expect(reason(configuration, "tokens in a step")).toContain(`four tokens for each of ${maxNumSeqs} sequences`);
   }
-  // Another engine's kernels have no such rule.
+  // Another engine's kernels lack this rule.
   const other = best(makePlan({ ...asked, engine: "llama-server" }));
   expect(reason(other, "tokens in a step")).not.toContain("four tokens");
 });
@@ -382,7 +382,7 @@ test("a rate beyond one machine is a fleet that carries it with a zone lost", ()
   const shares = limits.map(({ share }) => share);
   expect(shares).toEqual(shares.toSorted((a, b) => b - a));
   expect(shares[0]).toBeLessThanOrEqual(0.8);
-  // Twice the rate, twice the machines.
+  // Twice the rate needs twice the machines.
   const twice = planFleet(request("llama-3.3-70b", "h100x8", { slo }), 20_000)!;
   expect(twice.numHosts / numHosts).toBeCloseTo(2, 1);
   expect(planFleet(request("llama-3.3-70b", "h100x8", { slo: { tpotMs: 0.1 } }), 10)).toBeUndefined();
@@ -435,7 +435,7 @@ test.each([
   const { configurations } = makePlan(request(model, hardware, { objective: "latency" }));
   const cut = configurations.filter(
     ({ tensorParallel, quantization, hasWholeExperts }) =>
-      // Experts that lie whole on a GPU are not cut.
+      // Whole experts on a GPU are not cut.
       hasWholeExperts !== true && tensorParallel === width && (quantization.id === "fp8" || model === "phi-4"),
   );
   expect(cut).toEqual([]);

@@ -33,10 +33,10 @@ import { splitsOf } from "./splits.js";
 import type { PlannedInstance } from "./step-time.js";
 import { suggestionsFor } from "./suggestions.js";
 
-/** Configurations that are worth telling of. */
+/** Most configurations that a plan lists. */
 const MOST_CONFIGURATIONS = 24;
 
-/** Tokens of a sequence that must fit: those asked for, or twice the mean request in steps of 1024. */
+/** Length in tokens of a sequence that must fit: the requested length, or twice the mean request in steps of 1024. */
 export function requiredLengthOf({ model, inputTokens, outputTokens, maxModelLen }: PlanRequest): number {
   const needed = inputTokens + outputTokens;
   const longest = maxModelLen ?? Math.min(model.contextLength, Math.ceil((2 * needed) / 1024) * 1024);
@@ -54,7 +54,7 @@ export function requiredLengthOf({ model, inputTokens, outputTokens, maxModelLen
 const lengthError = (message: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", message, { hint });
 
-/** With more instances than requests, some would stand idle. */
+/** Instance counts to try. More instances than requests would leave some idle. */
 function instanceCounts({ machine, load }: PlanRequest, sharing: Sharing): readonly number[] {
   const { pipelineParallel = 1 } = sharing;
   const mostInstances = pipelineParallel > 1 ? 1 : Math.floor(machine.count / devicesOf(sharing));
@@ -62,7 +62,7 @@ function instanceCounts({ machine, load }: PlanRequest, sharing: Sharing): reado
   return Array.from({ length: most }, (_, i) => i + 1);
 }
 
-/** With and without drafts, where the engine takes them and a drafter is known. */
+/** With and without drafts, where the engine takes drafts and a drafter is known. */
 export function draftings(
   { model, machine }: PlanRequest,
   engine: PlannedEngine,
@@ -73,7 +73,7 @@ export function draftings(
 }
 
 /**
- * Every way to share the GPUs, number of instances, type of keys and values, and drafts or none, of one weight type.
+ * Evaluates one weight type with every way to share the GPUs, number of instances and KV type, with and without drafts.
  * @param hosts that an instance spans
  */
 function evaluateWeights(
@@ -96,7 +96,7 @@ function evaluateWeights(
   );
 }
 
-/** On as few hosts as hold the model: several instances on one are simpler than one on several. */
+/** Uses the fewest hosts that hold the model: several instances on one host are simpler than one on several. */
 function evaluateAll(request: PlanRequest, choices: readonly WeightChoice[], required: number): Evaluation[][] {
   for (let hosts = 1; ; hosts++) {
     const found = choices.map((weights) => evaluateWeights(request, weights, required, hosts));
@@ -167,7 +167,7 @@ function nearest(request: PlanRequest, required: number): readonly string[] {
   return host.length > 0 && found.length === 1 && found[0]!.startsWith("no machine") ? host : [...host, ...found];
 }
 
-/** The same plan, with one more suggestion: the gain from compression that only published figures support. */
+/** The same plan with one more suggestion: the gain from compression for which only published figures speak. */
 export function withUnasked(plan: Plan): Plan {
   const { request, configurations, suggestions } = plan;
   const [best] = configurations;
@@ -181,7 +181,7 @@ export function withUnasked(plan: Plan): Plan {
   return { ...plan, suggestions: [...suggestions, gain] };
 }
 
-/** Whether the configuration needs the permission to rely on published figures alone. */
+/** Whether the configuration needs permission to rely on published figures alone. */
 export const isOnPublished = ({ grades }: Configuration): boolean => Object.values(grades).includes("published");
 
 function noWeights({ machine, quantization, model }: PlanRequest, refusals: readonly Refusal[]): MillraceError {

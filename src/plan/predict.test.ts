@@ -1,4 +1,4 @@
-/** What must hold of any prediction, whatever the constants. */
+/** Properties of every prediction, whatever the constants. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Gpu, Machine } from "./data/device.js";
@@ -26,9 +26,9 @@ function instanceOn(device: Gpu, modelName = "llama-3.1-8b", tensorParallel = 1)
 }
 
 /**
- * Away from where the model is known to be rough (docs/background/planning.md): of a few tokens only, answers are
- * mostly waiting for whole steps of prompts, and the curve's kink (HAIR) is up to a tenth of it; a prompt that just
- * fills a step takes two beside more sequences.
+ * Leaves out loads where the model is rough (docs/background/planning.md): answers of a few tokens mostly wait for
+ * whole steps of prompts, where the curve's kink (HAIR) is up to a tenth of their time; a prompt that just fills a step
+ * takes two steps beside more sequences.
  */
 const requests = fc.record({
   inputTokens: fc.integer({ min: 1, max: 7500 }),
@@ -38,9 +38,9 @@ const requests = fc.record({
 const loads = fc.integer({ min: 1, max: 300 });
 const models = fc.constantFrom(...KNOWN_MODELS.map(({ name }) => name));
 const LIMITS = { seats: 256, maxNumBatchedTokens: 8192 };
-/** Bisection ends at a hair's breadth, and where prompts begin to share steps the curve has a kink. */
+/** Bisection ends at a hair's breadth, and the curve has a kink where prompts begin to share steps. */
 const HAIR = 1.01;
-/** Where prompts are all the work, sequences that stand around between them cost a little. */
+/** Where prompts are all the work, sequences that wait between them cost a little time. */
 const CROWD = 1.15;
 
 test("all figures are positive and finite, and 95 of 100 wait no less than the mean", () => {
@@ -198,7 +198,7 @@ test("a pipeline gives a request alone the speed of one stage, and many requests
     ).outputTokensPerS;
   expect(speed(two, 1, 8)).toBe(speed(one, 1, 8));
   expect(speed(two, 64, 64)).toBeCloseTo(2 * speed(one, 32, 32));
-  // Each stage has half of the weights, so there is room for more than twice the sequences.
+  // Each stage has half of the weights, which leaves room for more than twice the sequences.
   expect(planMemory(two, demand).weightBytes).toBe(planMemory(one, demand).weightBytes / 2);
   expect(seatsOf(two, planMemory(two, demand), 1024, 0)).toBeGreaterThan(
     2 * seatsOf(one, planMemory(one, demand), 1024, 0),

@@ -7,11 +7,11 @@ import { isRecurrent, tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
 import { DECODE, type PlannedInstance, type StepTime, type StepWork, stepTime } from "./step-time.js";
 
-/** Traffic of one instance: either a constant number of requests at once, or so many requests a second. */
+/** Traffic of one instance: a constant number of concurrent requests, or a rate of requests per second. */
 export interface InstanceTraffic {
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Share of prompt tokens that the prefix cache has. */
+  /** Share of prompt tokens that come from the prefix cache. */
   readonly prefixHit: number;
   readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
 }
@@ -19,15 +19,15 @@ export interface InstanceTraffic {
 export interface Drafting {
   /** Tokens drafted per step. */
   readonly depth: number;
-  /** Chance that a drafted token is right, if those before it were. */
+  /** Probability that a drafted token is right if the tokens before it are. */
   readonly acceptance: number;
-  /** Seconds for a draft, as a share of the model's weights read per drafted token. */
+  /** Time of a drafted token, as a share of the time to read the model's weights. */
   readonly weightShare: number;
   readonly weightBytes: number;
 }
 
 interface Limits {
-  /** Sequences at once. */
+  /** Most sequences at once. */
   readonly seats: number;
   readonly maxNumBatchedTokens: number;
 }
@@ -36,14 +36,14 @@ export interface Prediction {
   /** Time to the first token in ms: the mean, and the 95th percentile. */
   readonly ttftMs: number;
   readonly ttftP95Ms: number;
-  /** Mean between two tokens of one user, in ms, delays by other prompts included. */
+  /** Mean time between two tokens of one user in ms, including delays by other prompts. */
   readonly tpotMs: number;
   readonly requestsPerS: number;
   readonly outputTokensPerS: number;
   readonly tokensPerSPerUser: number;
   /** Sequences that decode at once, on average. */
   readonly numDecoding: number;
-  /** More requests come than the instance serves: the rest waits. */
+  /** Requests come faster than the instance serves them, so the rest waits. */
   readonly isSaturated: boolean;
   readonly bound: "memory" | "arithmetic";
   /** Tokens per step and sequence: 1, or more with drafts. */
@@ -55,7 +55,7 @@ export function expectedTokens({ depth, acceptance }: Drafting): number {
   return acceptance === 1 ? depth + 1 : (1 - acceptance ** (depth + 1)) / (1 - acceptance);
 }
 
-/** EAGLE-3: one layer and a reduced output matrix per drafted token. */
+/** EAGLE-3: each drafted token reads one layer and a reduced output matrix. */
 export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   const { eagle3Acceptance, eagle3Depth, eagle3LayerShare, eagle3VocabShare } = SPECULATION;
   const heads = eagle3VocabShare.value * tableParameters(model);
@@ -69,7 +69,7 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   };
 }
 
-/** Time that drafting adds to a step: reading the drafter, and starting it. */
+/** Seconds that drafting adds to a step: reading the drafter, and starting it. */
 export function draftSeconds(
   { weightSeconds, overheadSeconds }: StepTime,
   drafting: Drafting | undefined,
@@ -81,15 +81,15 @@ export function draftSeconds(
 interface Times {
   /** Seconds of a step without prompts. */
   readonly decode: number;
-  /** Seconds that a prompt adds to the steps that compute it. */
+  /** Seconds that a prompt adds to its steps. */
   readonly prefillExtra: number;
-  /** From the start of a prompt's first step to the end of its last. */
+  /** Seconds from the start of a prompt's first step to the end of its last. */
   readonly prefill: number;
   readonly bound: "memory" | "arithmetic";
 }
 
 /**
- * Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step.
+ * Seconds and number of the steps that compute a prompt; the number is below one where several prompts share a step.
  */
 function promptSteps(
   instance: PlannedInstance,
@@ -123,14 +123,17 @@ function promptSteps(
   return { seconds, stepsEach };
 }
 
-/** Groups with a prompt in a step in which this one has. @param share of a group's steps that have one */
+/**
+ * Expected number of groups with a prompt, in a step in which this group has one. @param share of a group's steps that
+ * have one
+ */
 function promptGroups({ busyGroups = 1 }: PlannedInstance, share: number): number {
   return 1 + (busyGroups - 1) * Math.min(1, share);
 }
 
 /**
- * Steps that are held up by a prompt of any group, as a multiple of those with a prompt of one: groups that share
- * experts wait for the slowest in every step.
+ * Steps that a prompt of any group delays, as a multiple of those with a prompt of one: groups that share experts wait
+ * for the slowest group in every step.
  */
 function heldUp({ busyGroups = 1 }: PlannedInstance, share: number): number {
   if (busyGroups <= 1) return 1;
@@ -146,11 +149,11 @@ function decodeWork(
 ): StepWork {
   const context = inputTokens + outputTokens / 2;
   const { numPromptTokens, numPrompts, promptOffset } = DECODE;
-  // Field by field: plans ask a hundred thousand times, and spreading takes longer than the arithmetic.
+  // Copies field by field: plans call this a hundred thousand times, and a spread takes longer than the arithmetic.
   return { numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0), numPromptTokens, numPrompts, promptOffset };
 }
 
-/** Sequences that end in each step. As many prompts arrive. */
+/** Sequences that end in each step; as many prompts arrive. */
 function arrivalsPerStep({ outputTokens }: InstanceTraffic, drafting: Drafting | undefined, numDecoding: number) {
   const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
   return (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
@@ -164,15 +167,15 @@ function timesAt(
   numDecoding: number,
 ): Times {
   const base = decodeWork(traffic, drafting, numDecoding);
-  // At least one: a decoding sequence decodes in whole steps.
+  // At least one sequence: a decoding sequence decodes in whole steps.
   const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
   const drafts = draftSeconds(step, drafting);
   const decode = step.totalSeconds + drafts.bandwidth + drafts.host;
   const idle = numDecoding === 0 ? 0 : numDecoding >= 1 ? step.totalSeconds : stepTime(instance, base).totalSeconds;
   const arrivals = arrivalsPerStep(traffic, drafting, numDecoding);
   const { seconds, stepsEach } = promptSteps(instance, base, traffic, limits, arrivals);
-  // A step with a prompt decodes too, so its decoding time is not extra. If answers are short, there are more steps
-  // with prompts than decoding steps.
+  // A step with a prompt also decodes, so its decoding time is not extra. Short answers cause more steps with prompts
+  // than decoding steps.
   const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
   const ownExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
   const prefillExtra = ownExtra * heldUp(instance, arrivals * stepsEach);
@@ -184,11 +187,11 @@ interface State extends Times {
   readonly decodeSeconds: number;
   readonly ttft: number;
   readonly ttftP95: number;
-  /** Requests inside: decoding, or before their first token. */
+  /** Requests in the instance: decoding, or before their first token. */
   readonly inside: number;
 }
 
-/** @param population most requests at once; a request does not wait for itself */
+/** @param population most concurrent requests; a request does not wait for itself */
 function stateAt(
   instance: PlannedInstance,
   traffic: InstanceTraffic,
@@ -210,7 +213,7 @@ function stateAt(
   const queue = (busy * times.prefill) / (2 * (1 - busy));
   const residual = (others * times.decode) / 2;
   const ttft = residual + queue + ownPrefill;
-  // Waiting times fall off about exponentially: their share above t is busy · exp(−t · busy ÷ mean).
+  // Waiting times fall off about exponentially: the share above t is busy · exp(−t · busy ÷ mean).
   const lateQueue = busy <= 0.05 ? queue : (queue / busy) * Math.log(busy / 0.05);
   const ttftP95 = 2 * residual + Math.max(queue, lateQueue) + ownPrefill;
   const inside = numDecoding + requestsPerS * ttft;
@@ -232,10 +235,10 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
 }
 
 /**
- * In a pipeline, each stage works on its own share of the sequences while the others work on theirs: it is as fast as
- * so many narrow instances, each with a share of the load and of the seats. A request alone has the speed of one. So do
- * groups that share experts, whose steps go together.
- * @param limits of all stages and groups together, with at least one seat; tokens of a step of each
+ * In a pipeline, each stage works on its own share of the sequences while the others work on theirs: the pipeline is as
+ * fast as that many narrow instances, each with a share of the load and of the seats. A single request has the speed of
+ * one. The same holds for groups that share experts, which step together.
+ * @param limits seats of all stages and groups together, at least one; tokens in a step of each of them
  */
 export function predict(
   instance: PlannedInstance,

@@ -1,6 +1,6 @@
 /**
- * The files in presets/ are the planner's output of today: `npx vitest run src/plan/presets.test.ts -u` writes them
- * again.
+ * The files in presets/ must equal the planner's current output: `npx vitest run src/plan/presets.test.ts -u` rewrites
+ * them.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

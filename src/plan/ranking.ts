@@ -6,20 +6,20 @@ import { formatUsd } from "../core/quantities.js";
 import type { Evaluation } from "./evaluate.js";
 import type { Objective, PlanRequest } from "./request.js";
 
-/** Load from which requests arrive faster than they are served: beyond it only throughput counts. */
+/** Overshoot of a load whose requests arrive faster than they are served: above it only throughput counts. */
 const UNBOUNDED = 1e15;
 
 export interface Figure {
   readonly unit: string;
   readonly isMoreBetter: boolean;
   readonly of: (request: PlanRequest, evaluation: Evaluation) => number;
-  /** How its numbers are written; undefined: as plain ones. */
+  /** Formats its numbers; absent: as plain numbers. */
   readonly number?: (value: number, decimals: number | undefined) => string;
   readonly text: (number: string) => string;
 }
 
 /**
- * The factor by which the worst figure exceeds its target; 0: all targets are kept. If requests wait endlessly, a huge
+ * The factor by which the worst figure exceeds its target; 0: all targets hold. If requests wait endlessly, a huge
  * number that falls as throughput rises.
  */
 function overshoot({ slo }: PlanRequest, { prediction, misses }: Evaluation): number {
@@ -52,7 +52,7 @@ const MONEY: Figure = {
   number: formatUsd,
   text: (number) => `${number} a million output tokens`,
 };
-/** From being sent to the last token. */
+/** Time from sending a request to its last token. */
 const WHOLE_REQUEST = less(
   "ms a request",
   ({ outputTokens }, { prediction }) => prediction.ttftMs + prediction.tpotMs * outputTokens,
@@ -66,16 +66,16 @@ export const AIMS: Readonly<Record<Objective, Figure>> = {
   latency: WHOLE_REQUEST,
 };
 
-/** Order: targets, then the objective, then the other of speed and cost. */
+/** Order: targets, then the objective, then the other one of speed and cost. */
 export function keysOf({ objective }: PlanRequest): readonly Figure[] {
   return [OVER_TARGETS, AIMS[objective], WHOLE_REQUEST, MONEY, LATE_FIRST_TOKEN, FIRST_TOKEN, SPEED];
 }
 
-/** Index of the objective among the keys. There, values within about a thousandth count as equal. */
+/** Index of the objective among the keys. Its values count as equal within about a thousandth. */
 export const AIM_KEY = 1;
 const inThousandths = (value: number): number => Math.round(1000 * Math.log(value));
 
-/** Smaller is better. */
+/** The keys' values; smaller is better. */
 export function rank(request: PlanRequest, evaluation: Evaluation): readonly number[] {
   return keysOf(request).map(({ of, isMoreBetter }, index) => {
     const value = of(request, evaluation);
@@ -84,7 +84,7 @@ export function rank(request: PlanRequest, evaluation: Evaluation): readonly num
   });
 }
 
-/** The first key in which they differ; undefined: they are equal. */
+/** The first key in which the two differ; undefined: they are equal. */
 export function firstDifference(a: readonly number[], b: readonly number[]): number | undefined {
   const index = a.findIndex((value, i) => value !== b[i]);
   return index < 0 ? undefined : index;

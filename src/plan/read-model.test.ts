@@ -41,7 +41,7 @@ test.each([
   });
   const tensors = [...readGguf(path).tensors.values()];
   expect(model.stored!.weightBytes).toBe(tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));
-  // Norms and biases are not counted.
+  // The count leaves out norms and biases.
   const numValues = tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((product, dim) => product * dim, 1), 0);
   expect(totalParameters(model) / numValues).toBeGreaterThan(0.98);
   expect(totalParameters(model) / numValues).toBeLessThanOrEqual(1);
@@ -105,7 +105,7 @@ const LLAMA_70B = {
   tie_word_embeddings: false,
 };
 
-/** A hub that has this config and nothing else. */
+/** A hub with this config and no other file. */
 const hubWith = (config: object): typeof fetch =>
   (async (url: string | URL | Request) =>
     String(url) === "http://hub.test/org/some-model/resolve/main/config.json"
@@ -130,7 +130,7 @@ test("configs of mixtures, of models that see, and of weights that are FP8 alrea
     text_config: { ...LLAMA_70B, model_type: "gemma3_text", sliding_window: 1024 },
   };
   expect(summarizeLayers(await read(seeing))).toMatchObject({ window: 1024, numWindowLayers: 67 });
-  // As google/gemma-3-4b-it has it.
+  // The numbers of google/gemma-3-4b-it.
   const sparse = { model_type: "gemma3_text", hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 34 };
   const gemma = await read({ model_type: "gemma3", text_config: { ...sparse, sliding_window: 1024 } });
   expect(gemma).toMatchObject({ vocabSize: 262_208, contextLength: 131_072, isTied: true });
@@ -178,7 +178,7 @@ test("a folder with config.json and weights", async () => {
   writeFileSync(join(path, "model.safetensors"), Buffer.concat([length, header, Buffer.alloc(40_960)]));
   expect(readFileSync(join(path, "model.safetensors")).length).toBe(8 + header.length + 40_960);
   const model = await readPlannedModel(path);
-  // 16-bit weights may be quantised: nothing is fixed by the file.
+  // Engines may quantise 16-bit weights, so the file does not fix the type.
   expect(model).toMatchObject({ name: "hf", isTied: true });
   expect(summarizeLayers(model)).toMatchObject({ numKvHeads: 2, headDim: 16 });
   expect(model.stored).toBeUndefined();

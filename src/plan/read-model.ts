@@ -1,6 +1,6 @@
 /**
- * A model for plans, from its own files (a GGUF header, a folder's config and tensor table) or from the config of a
- * repository of the hub.
+ * Reads a model for plans from its own files (a GGUF header, a folder's config and tensor table), or from the config of
+ * a hub repository.
  */
 import { basename, join, resolve } from "node:path";
 import { MillraceError } from "../core/errors.js";
@@ -56,13 +56,13 @@ const storedWeights = ({
   embeddingBytes,
 });
 
-/** Plans know words of packed four-bit numbers as INT4. */
+/** Plans call words of packed four-bit numbers INT4. */
 function quantizedFolder(summary: WeightSummary): StoredWeights {
   const stored = storedWeights(summary);
   return stored.label === PACKED_LABEL ? { ...stored, label: "INT4" } : stored;
 }
 
-/** @throws architecture_unsupported for an encoder, of whose steps the cost model knows nothing */
+/** @throws architecture_unsupported for an encoder: the cost model has no steps of encoders */
 function assertGenerates(architecture: string | undefined): void {
   if (architecture === undefined || !isEncoder(architecture)) return;
   throw new MillraceError(
@@ -98,7 +98,7 @@ function modelOfFolder(folder: HfFolder): PlannedModel {
   return {
     ...describeConfig(config, name, weights),
     ...modelOfConfig(config, name, resolve(folder.path)),
-    // 16-bit weights may be quantised; others are used as they are.
+    // Engines may quantise 16-bit weights; they use other weights unchanged.
     stored: isQuantized ? quantizedFolder(summarizeHf(folder)) : undefined,
     measured: isQuantized ? measuredBeside(folder.path, files) : undefined,
     embeddedRefusal: refusalOf(() => servableConfig(config, name, weights)),
@@ -123,7 +123,7 @@ const modelOfConfig = (config: JsonObject, name: string, location: string) => ({
   checkpoints: {},
 });
 
-/** The type in which a repository's weights are published, where it is not a 16-bit one. */
+/** The type of a repository's published weights, if they are not in 16 bits. */
 function nativeType(config: JsonObject): "fp8" | "mxfp4" | undefined {
   const method = config.object("quantization_config")?.string("quant_method");
   if (method === undefined || method === "fp8" || method === "mxfp4") return method;

@@ -1,4 +1,4 @@
-/** Plans of models with recurrent layers: their states are counted, and no prefix is taken for granted. */
+/** Plans of models with recurrent layers count the states, and do not count on a shared prefix. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import type { PlannedModel } from "./planned-model.js";
 const folder = mkdtempSync(join(tmpdir(), "millrace-plan-recurrent-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** As Qwen3.6-27B has them. */
+/** The layers of Qwen3.6-27B. */
 function model(): PlannedModel {
   const path = join(folder, "config.json");
   const config = {

@@ -6,7 +6,7 @@ const traffic = { requestsPerMonth: 3e6, inputTokens: 1000, outputTokens: 500 };
 const api = { name: "given", usdPerMillionInput: 2.5, usdPerMillionOutput: 10, date: "given" };
 
 test("tokens at a price", () => {
-  // 3 billion tokens in and 1.5 billion out.
+  // 3 billion input tokens and 1.5 billion output tokens.
   expect(pricedCost(api, traffic).usdPerMonth).toBeCloseTo(7500 + 15_000, 6);
 });
 

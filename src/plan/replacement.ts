@@ -1,4 +1,4 @@
-/** The monthly cost of a model under real traffic, and the saving if another replaces it. */
+/** The monthly cost of a model under real traffic, and the saving if another model replaces it. */
 import { paybackMonths } from "./cost.js";
 import { usdPerMonthOf } from "./cost-scales.js";
 import type { ApiPrice } from "./data/prices.js";
@@ -17,7 +17,7 @@ export interface MonthlyTraffic {
 
 export interface MonthlyCost {
   readonly usdPerMonth: number;
-  /** How it is known. */
+  /** Source of the cost. */
   readonly source: string;
 }
 
@@ -42,7 +42,7 @@ export function plannedCost(request: PlanRequest, traffic: MonthlyTraffic): Mont
     inputTokens: whole(traffic.inputTokens),
     outputTokens: whole(traffic.outputTokens),
     objective: "cost",
-    // A smaller type would have other answers.
+    // A smaller type would change the answers.
     quantization: request.model.stored === undefined ? "bf16" : undefined,
     maxModelLen: undefined,
   };
@@ -57,9 +57,9 @@ export interface Replacement {
   readonly teacher: MonthlyCost;
   readonly student: MonthlyCost;
   readonly savedPerMonth: number;
-  /** Spent once; undefined: nobody has said. */
+  /** A single expense; undefined: unknown. */
   readonly trainingUsd: number | undefined;
-  /** undefined: nothing is saved, or the training's cost is unknown */
+  /** undefined: there is no saving, or the training's cost is unknown */
   readonly paybackMonths: number | undefined;
 }
 

@@ -18,42 +18,42 @@ export interface PlanRequest {
   readonly machine: Machine;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Share of prompt tokens that requests have in common, at their beginning. */
+  /** Share of prompt tokens in a common prefix of all requests. */
   readonly prefixShare: number;
   readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
-  /** Targets for 95 requests in 100, and for the mean. */
+  /** Latency targets: time to first token for 95 requests in 100, mean time per token. */
   readonly slo: { readonly ttftMs?: number | undefined; readonly tpotMs?: number | undefined };
   readonly objective: Objective;
-  /** A simple task: a smaller model may do. */
+  /** Whether the task is simple, so that a smaller model may suffice. */
   readonly isSimpleTask: boolean;
   readonly engine?: PlannedEngine | undefined;
   readonly quantization?: QuantizationId | undefined;
-  /** Only weights that can be fetched: types of which a checkpoint is known. */
+  /** Whether to use only weight types with a known checkpoint. */
   readonly onlyPublished?: boolean | undefined;
   /**
-   * Weights, keys and values may be compressed on published figures alone, which nobody has measured on this model's
+   * Whether published figures suffice for compressing weights, keys and values, without a measurement on this model's
    * file.
    */
   readonly allowsPublished?: boolean | undefined;
-  /** Hosts of this machine that one instance may span, where one does not hold the model; absent: 1. */
+  /** Most hosts of this machine that one instance may span if one cannot hold the model; absent: 1. */
   readonly hosts?: number | undefined;
-  /** Between two hosts, per direction; absent: as one port of today's networks. */
+  /** Bandwidth between two hosts, per direction; absent: that of a current network port. */
   readonly networkBytesPerS?: number | undefined;
-  /** Memory beside one GPU that may hold experts; absent: none may. */
+  /** Host memory beside one GPU that may hold experts; absent: none. */
   readonly hostMemoryBytes?: number | undefined;
-  /** Its bandwidth; absent: a desktop's. */
+  /** Bandwidth of that memory; absent: a desktop's. */
   readonly hostBytesPerS?: number | undefined;
-  /** Longest sequence; by default as long as the model's context and the memory allow. */
+  /** Longest sequence; absent: as long as the model's context and the memory allow. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */
   readonly smallestRecovery: number;
-  /** Per device and hour. */
+  /** Price per device and hour. */
   readonly price: DatedPrice;
-  /** Found by calibration on this machine. */
+  /** Efficiencies from a calibration on this machine. */
   readonly efficiencies?: Efficiencies | undefined;
 }
 
-/** The choices in which the configurations of a plan differ. */
+/** The choices that distinguish the configurations of a plan. */
 export interface ConfigurationKey extends Sharing {
   readonly weights: QuantizationId;
   readonly kv: KvTypeId;
@@ -62,9 +62,9 @@ export interface ConfigurationKey extends Sharing {
   readonly drafts: number;
 }
 
-/** The numbers that a reason compares, and the configurations they are of. */
+/** The two numbers that a reason compares, and their configurations. */
 export interface Versus {
-  /** Source of the numbers. */
+  /** Name of the compared figure: tokens/s, $/M output tokens, ms a request, … */
   readonly figure: string;
   readonly mine: number;
   readonly of: ConfigurationKey;
@@ -80,7 +80,7 @@ export interface Choice {
   readonly versus?: Versus | undefined;
 }
 
-/** The fleet's engine options under its names, as far as plans set them. */
+/** The fleet's engine options, by its names, that plans set. */
 export interface PlannedOptions {
   readonly model: string;
   readonly servedModelName: string;
@@ -100,13 +100,13 @@ export interface PlannedOptions {
 }
 
 export interface Cost {
-  /** Price of the devices that the plan uses. */
+  /** Price of the devices in the plan. */
   readonly usdPerHour: number;
   readonly usdPerMillionOutput: number;
   readonly usdPerMillionTotal: number;
 }
 
-/** One way to run the model, a candidate of the rules. */
+/** One way to run the model, which the rules propose. */
 export interface PlanCandidate extends Sharing {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;
@@ -115,66 +115,66 @@ export interface PlanCandidate extends Sharing {
   readonly drafting: Drafting | undefined;
 }
 
-/** Drafts from the request's own text. */
+/** Drafts by lookup in the request's own text. */
 export interface Lookups {
   /** Tokens drafted in a step. */
   readonly depth: number;
-  /** Sequences at once up to which vLLM drafts; 0: it does not pay to draft at all. */
+  /** Most concurrent sequences with which vLLM drafts; 0: drafting never pays. */
   readonly mostSequences: number;
-  /** Whether the limit lies below the sequences that the engine takes. */
+  /** Whether that limit is below the engine's number of sequences. */
   readonly isBounded: boolean;
-  /** A step of one sequence takes so many times as long with its drafts. */
+  /** Time of a step of one sequence with drafts, as a multiple of one without. */
   readonly stretchOfOne: number;
 }
 
 export interface Configuration extends PlanCandidate {
-  /** Drafts by prompt lookup, which no prediction counts; undefined: none are planned. */
+  /** Drafts by prompt lookup, which predictions leave out; undefined: the plan has none. */
   readonly lookups: Lookups | undefined;
   /** Memory of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */
   readonly seats: number;
-  /** Requests at once at which the latency targets still hold, over all instances together. */
+  /** Concurrent requests at which the latency targets still hold, over all instances together. */
   readonly sustainableConcurrency: number;
-  /** Prediction for all instances together, under the load asked for. */
+  /** Prediction for all instances together, under the requested load. */
   readonly prediction: Prediction;
   readonly cost: Cost;
   readonly meetsSlo: boolean;
-  /** Latency targets that are missed, as sentences. */
+  /** Missed latency targets, as sentences. */
   readonly misses: readonly string[];
   readonly choices: readonly Choice[];
   readonly grades: Grades;
-  /** Needs that must be met before the start. */
+  /** Steps to take before the start. */
   readonly needs: readonly string[];
   readonly options: PlannedOptions;
   readonly extraArgs: readonly string[];
 }
 
-/** A combination that was left out, and why. */
+/** An excluded combination, and the reason. */
 export interface Refusal {
   readonly what: string;
   readonly because: string;
   readonly versus?: Versus | undefined;
 }
 
-/** As many instances of so many GPUs as a machine has room for. */
+/** As many instances of so many GPUs as fit on a machine. */
 export interface Split {
   readonly instances: number;
   readonly tensorParallel: number;
   readonly outputTokensPerS: number;
-  /** Without drafts, which cost time there. */
+  /** Output tokens per second of an overloaded machine, without drafts, which cost time there. */
   readonly floodedTokensPerS: number;
-  /**
-   * Output tokens per second that the reference documents have for it, under lengths and a load that they leave open.
-   */
+  /** Output tokens per second in the reference documents, for lengths and a load that they leave open. */
   readonly published: number | undefined;
 }
 
 export interface Plan {
   readonly request: PlanRequest;
-  /** Tokens of a sequence that fits in every configuration; the limit of each is among its options. */
+  /**
+   * Length in tokens of a sequence that fits in every configuration; each configuration's options have its own limit.
+   */
   readonly requiredLength: number;
-  /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` what would. */
+  /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` the options that would fit. */
   readonly configurations: readonly Configuration[];
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance
- * is. Each comes with its rule as a sentence.
+ * Decisions that need no prediction: permitted weight types, types of keys and values, widths of an instance. Each
+ * comes with its rule as a sentence.
  */
 import { MillraceError } from "../core/errors.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
@@ -28,9 +28,8 @@ export interface WeightChoice {
 }
 
 /**
- * bfloat16 ÷ f32 multiply-adds per second, by instruction set. An instruction for pairs does twice as many: two cores
- * of Zen 5, 481 ÷ 253 GMAC/s. With tiles, for 128 rows, whose weights come from memory: two cores of a Xeon, 770 ÷ 200
- * GMAC/s.
+ * bfloat16 ÷ f32 multiply-adds per second, by instruction set. Instructions for pairs do about twice as many: two cores
+ * of Zen 5, 481 ÷ 253 GMAC/s. Tiles, for 128 rows with weights from memory: two cores of a Xeon, 770 ÷ 200 GMAC/s.
  */
 const BFLOAT_FACTORS: Readonly<Record<string, number>> = { avx512bf16: 1.9, amx: 3.8 };
 
@@ -39,7 +38,7 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
   const { file } = QUANTIZATIONS;
   const named = { ...file, label: `${label}, as stored` };
   if (machine.kind === "gpu") {
-    // Folders with 8-bit weights are made to be multiplied as they are, with activations of 8 bits.
+    // Folders with 8-bit weights are made for products with 8-bit activations.
     const eight = label.startsWith("F8") ? "fp8" : label === "I8" ? "int8" : undefined;
     if (eight !== undefined && machine.device.flops[eight] !== undefined) return { ...named, arithmetic: eight };
     return { ...named, computeFactor: /^(BF16|F16)$/.test(label) ? 1 : 0.92 };
@@ -53,9 +52,7 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
   return { ...named, arithmetic: "cpuFloat", ...(computeFactor === undefined ? {} : { computeFactor }) };
 }
 
-/**
- * Native 8-bit and 4-bit weights run everywhere; where the device lacks their arithmetic they are unpacked to 16 bits.
- */
+/** Native 8-bit and 4-bit weights run on every device; devices without their arithmetic unpack them to 16 bits. */
 function nativeQuantization(id: "fp8" | "mxfp4", machine: Machine): Quantization {
   const native = QUANTIZATIONS[id];
   if (machine.kind === "cpu") return { ...native, arithmetic: "cpu4", computeFactor: 1 };
@@ -72,7 +69,7 @@ const ARCHITECTURE_NAMES = {
   cdna3: "CDNA 3",
 } as const;
 
-/** Whether the model is planned as a GGUF file, unless it already is a file. */
+/** Whether the plan uses a GGUF file for a model that is not a file yet. */
 export const takesGguf = ({
   machine,
   engine,
@@ -80,7 +77,7 @@ export const takesGguf = ({
 }: Pick<PlanRequest, "machine" | "engine" | "hostMemoryBytes">): boolean =>
   machine.kind === "cpu" || isLlamaCpp(engine) || (engine === undefined && hostMemoryBytes !== undefined);
 
-/** GPUs unpack GGUF's blocks to 16 bits; CPUs have arithmetic of their own for 16 bits. */
+/** GPUs unpack GGUF's blocks to 16 bits; CPUs have their own arithmetic for 16 bits. */
 function onDevice(quantization: Quantization, machine: Machine): Quantization {
   if (machine.kind === "cpu" && quantization.id === "bf16") {
     const { arithmetic, computeFactor } = storedQuantization("BF16", machine);
@@ -91,13 +88,13 @@ function onDevice(quantization: Quantization, machine: Machine): Quantization {
   return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
 }
 
-/** Our engine keeps a code for each value of types with codebooks; others read the file's own bytes. */
+/** Our engine stores a code for each value of types with codebooks; other engines read the file's own bytes. */
 export function inEngine(quantization: Quantization, engine: PlannedEngine): Quantization {
   const { packedFactor = 1, linearBytes } = quantization;
   return engine === "millrace" ? { ...quantization, linearBytes: linearBytes * packedFactor } : quantization;
 }
 
-/** The same request, with the bytes that a file's weights take in the memory of the engine that it is planned for. */
+/** The same request, with the bytes of the file's weights in the planned engine's memory. */
 export function withEngineBytes<T extends PlanRequest>(request: T): T {
   const { model } = request;
   if (model.stored === undefined || chooseEngine(request).engine === "millrace") return request;
@@ -109,10 +106,10 @@ const times = (more: number | undefined, of: number | undefined): string => ((mo
 
 const UNQUANTISED = "nothing is quantised";
 
-/** Weight types that some engines make of 16-bit weights at their start, and that no file has. */
+/** Weight types that engines make from 16-bit weights at their start, and that no file format has. */
 const ONLY_AT_START: readonly QuantizationId[] = ["eetq", "nf4"];
 
-/** Types of one to three bits are only for those who ask: none passes a gate. */
+/** Plans use types of one to three bits only on request: none passes a gate. */
 const FEW_BITS_READ = "the fewest bits are read";
 
 /** Weight types that the machine's kind and generation support, best quality first. */
@@ -148,7 +145,7 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 
-/** @param maxModelLen longest sequence; AWQ is refused beyond `QUALITY.longContext` */
+/** @param maxModelLen longest sequence; the rules refuse AWQ beyond `QUALITY.longContext` */
 export function weightChoices(
   request: PlanRequest,
   maxModelLen: number,
@@ -167,7 +164,7 @@ export function weightChoices(
       refusals: [],
     };
   }
-  // GGUF files keep MXFP4 as it is; FP8 has no type there.
+  // GGUF has a type for MXFP4, but none for FP8.
   if (model.native !== undefined && (!takesGguf(request) || model.native === "mxfp4")) {
     if (forced !== undefined && forced !== model.native) throw fixedWeights(model.native, forced);
     const quantization = nativeQuantization(model.native, machine);
@@ -215,7 +212,7 @@ export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
   ...FEW_BIT_NAMES,
 };
 
-/** Location of the model's weights in a weight type; undefined: none is known. */
+/** Location of the model's weights in a weight type; undefined: no checkpoint is known. */
 export function publishedAs(
   { checkpoints, gguf, native, location }: PlannedModel,
   id: QuantizationId,
@@ -232,7 +229,7 @@ interface EngineChoice {
 
 const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "ollama", "vllm", "sglang"];
 
-/** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
+/** Engines whose documentation lists the model's type; undefined: the table lacks the type. */
 export function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
   const found = PLANNED_ENGINES.filter(
     (engine) => engine !== "millrace" && modelType !== undefined && LISTED_MODEL_TYPES[engine].includes(modelType),
@@ -240,7 +237,7 @@ export function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[
   return found.length > 0 ? found : undefined;
 }
 
-/** @throws architecture_unsupported, where an engine was asked for that does not load the model */
+/** @throws architecture_unsupported, where the requested engine cannot load the model */
 function assertLoads(model: PlannedModel, engine: PlannedEngine): void {
   const listed = enginesFor(model);
   const refusal =
@@ -261,7 +258,7 @@ function assertLoads(model: PlannedModel, engine: PlannedEngine): void {
   );
 }
 
-/** The embedded engine for models that its own loader takes; llama.cpp for others that can be GGUF files. */
+/** The embedded engine for models that its own loader accepts; llama.cpp for others that can be GGUF files. */
 function cpuEngine(model: PlannedModel): EngineChoice {
   const refusal = model.embeddedRefusal;
   if (refusal === undefined) {
@@ -306,17 +303,17 @@ export function chooseEngine({ model, machine, engine, prefixShare, hostMemoryBy
 
 const isGguf = ({ stored, location }: PlannedModel): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
-/** KV types of this engine on this device, widest first. */
+/** KV types of the engine on this device, widest first. */
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
   if (machine.kind === "cpu" || isLlamaCpp(engine)) return [KV_TYPES["16"], KV_TYPES.int8];
   return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];
 }
 
-/** Those of them that the planner may choose by itself, or was asked for. */
+/** The KV types that the planner may choose unasked, or the requested one. */
 export const allowedKvTypes = (request: PlanRequest, engine: PlannedEngine): readonly PlannedKvType[] =>
   kvTypesOf(request.machine, engine).filter(({ id }) => !isUnasked(request, kvGrade(id, engine)));
 
-/** Reasons against the other types. */
+/** Reasons against the other KV types. */
 export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonly Refusal[] {
   const allowed = allowedKvTypes(request, engine);
   return kvTypesOf(request.machine, engine)
@@ -324,13 +321,13 @@ export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonl
     .map((kv) => ({ what: `keys and values in ${kv.label}`, because: unaskedText(kv.evidence) }));
 }
 
-/** FP8 weights have one scale for each square of this many rows and columns, and engines do not split a square. */
+/** FP8 weights have one scale per square of this many rows and columns; engines never split a square. */
 const SCALE_BLOCK = 128;
 
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>
   native === "fp8" || /^Qwen\/.*-FP8$/.test(checkpoints.fp8 ?? "");
 
-/** Rows of a matrix that engines do not split. */
+/** Rows of a matrix that engines keep together. */
 export const blockOf = (model: PlannedModel, { id }: Quantization): number =>
   (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
 
@@ -353,13 +350,13 @@ export function widthsOf(
   );
 }
 
-/** Devices share key/value heads evenly, or several of them keep the same one. */
+/** Whether devices can share key/value heads evenly, or keep equal copies of them. */
 export function sharesHeads(mixer: Mixer, numDevices: number): boolean {
   if (mixer.kind === "none") return true;
   if (mixer.kind === "convolution") return mixer.width % numDevices === 0;
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;
-  // Devices beyond the groups keep the same ones, as vLLM has it.
+  // Devices beyond the number of groups keep copies, as in vLLM.
   if (mixer.kind === "mamba") return mixer.numGroups % numDevices === 0 || numDevices % mixer.numGroups === 0;
   if (mixer.kind === "delta") return mixer.numKeyHeads % numDevices === 0;
   const { numKvHeads } = mixer;

@@ -1,6 +1,6 @@
 /**
  * Leaves out configurations that give up precision, or rely on the text for their drafts, without enough gain, and
- * gives the figures that show it.
+ * states the deciding figures.
  */
 import { against, inFigure } from "./compare.js";
 import { QUALITY, SPECULATION } from "./data/constants.js";
@@ -9,7 +9,7 @@ import { AIMS, type Figure, isUnbounded, OVER_TARGETS, ranked, SPEED } from "./r
 import type { PlanRequest, Refusal } from "./request.js";
 import { devicesOf } from "./sharing.js";
 
-/** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
+/** Most concurrent requests of an instance at which memory, not arithmetic, limits 16-bit products. */
 const FEW_SEQUENCES = 4;
 
 interface Search {
@@ -75,8 +75,8 @@ function withoutIdle(request: PlanRequest, evaluations: readonly Evaluation[], s
 }
 
 /**
- * Leaves INT4 weights out unless memory binds (other weights leave too few seats, miss targets or need more GPUs), or a
- * low latency is wanted for so few sequences that only the reading of weights counts.
+ * Leaves INT4 weights out, unless memory is short (other weights leave too few seats, miss targets or need more GPUs),
+ * or the request wants low latency for so few sequences that only reading weights counts.
  */
 function withoutIdleInt4(request: PlanRequest, evaluations: readonly Evaluation[]): Search {
   const isInt4 = ({ quantization }: Evaluation): boolean => quantization.id === "awq";
@@ -96,7 +96,7 @@ function withoutIdleInt4(request: PlanRequest, evaluations: readonly Evaluation[
   return { kept: others, refusals: [{ what: best.quantization.label, because }] };
 }
 
-/** @param evaluations all that fits */
+/** @param evaluations all configurations that fit */
 export function withoutIdleSacrifices(request: PlanRequest, evaluations: readonly Evaluation[]): Search {
   let { kept, refusals } = withoutIdleInt4(request, evaluations);
   for (const sacrifice of SACRIFICES) {

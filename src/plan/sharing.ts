@@ -3,11 +3,11 @@
 export interface Sharing {
   /** Devices that share each layer's attention. */
   readonly tensorParallel: number;
-  /** Groups of so many devices, each with requests of its own, which share the experts; absent: one. */
+  /** Groups of that many devices, each with its own requests, which share the experts; absent: one. */
   readonly dataParallel?: number | undefined;
-  /** Each expert lies whole on one device of the instance; absent: every expert is cut into a part for each. */
+  /** Whether each expert lies whole on one device of the instance; absent: every device has a part of each expert. */
   readonly hasWholeExperts?: boolean | undefined;
-  /** Hosts, or groups of devices, that hold the layers one after another; absent: every device has a part of all. */
+  /** Hosts, or groups of devices, that hold consecutive layers; absent: every device has a part of every layer. */
   readonly pipelineParallel?: number | undefined;
   /** Layers whose experts lie in the host's memory; absent: none. */
   readonly numHostLayers?: number | undefined;
@@ -34,7 +34,7 @@ export function sharingText({
   ].join(" ");
 }
 
-/** The same fields of an object that has more. */
+/** The sharing fields of an object that has more. */
 export const sharingOf = ({
   tensorParallel,
   dataParallel,

@@ -1,13 +1,13 @@
 /**
- * A machine's GPUs, as many as a width divides, as few wide or many narrow instances: the same weights and drafts,
- * under the load asked for and under a flood.
+ * For each width that divides the machine's GPUs: few wide or many narrow instances with the same weights and drafts,
+ * under the requested load and under a flood.
  */
 import { PUBLISHED_SPLITS } from "./data/reference.js";
 import { evaluate } from "./evaluate.js";
 import type { Configuration, PlanRequest, Split } from "./request.js";
 import { widthsOf } from "./rules.js";
 
-/** More requests at once than any machine of the table serves at once. */
+/** More concurrent requests than any machine of the table can serve. */
 export const FLOOD = 3000;
 
 export function splitsOf(request: PlanRequest, best: Configuration, maxModelLen: number): readonly Split[] {

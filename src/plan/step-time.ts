@@ -1,6 +1,6 @@
 /**
- * How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce
- * cost beside. Pure functions.
+ * The time of one step of an engine: bytes over bandwidth, operations over peak, and the fixed costs of each step and
+ * each all-reduce. Pure functions.
  */
 import {
   activeLinearParameters,
@@ -21,18 +21,18 @@ import { linkOf } from "./hardware.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Sharing } from "./sharing.js";
 
-/** One instance: a model in its types on some devices of a machine. */
+/** One instance: a model in given weight and KV types on some devices of a machine. */
 export interface PlannedInstance extends Sharing {
   readonly model: PlannedModel;
   readonly quantization: Quantization;
   readonly kv: PlannedKvType;
   readonly machine: Machine;
   readonly efficiencies: Efficiencies;
-  /** Of the groups that share the experts, those that have requests; absent: all. */
+  /** Groups with requests, among those that share the experts; absent: all. */
   readonly busyGroups?: number | undefined;
-  /** Between the hosts of a pipeline, per direction; absent: they are one host. */
+  /** Bandwidth between the hosts of a pipeline, per direction; absent: the pipeline is on one host. */
   readonly networkBytesPerS?: number | undefined;
-  /** Bandwidth of the host's memory, where it has experts. */
+  /** Bandwidth of the host's memory, where it holds experts. */
   readonly hostBytesPerS?: number | undefined;
 }
 
@@ -45,11 +45,11 @@ export interface StepWork {
   readonly rowsEach: number;
   /** Prompt tokens in this step. */
   readonly numPromptTokens: number;
-  /** Prompts that these tokens belong to. */
+  /** Prompts of these tokens. */
   readonly numPrompts: number;
-  /** Tokens of each prompt that earlier steps computed, or a cache had. */
+  /** Tokens of each prompt that earlier steps computed, or that came from a cache. */
   readonly promptOffset: number;
-  /** Of the groups that share the experts, those with as many prompt tokens in this step; absent: this one alone. */
+  /** Groups with as many prompt tokens in this step, among those that share the experts; absent: this one alone. */
   readonly numPromptGroups?: number;
 }
 
@@ -59,7 +59,7 @@ export interface StepTime {
   readonly computeSeconds: number;
   /** Sums over devices, exchanges of rows with the devices of their experts, and hidden states between hosts. */
   readonly allReduceSeconds: number;
-  /** Experts in the host's memory: the GPU waits for them. */
+  /** Time for which the GPU waits for experts in the host's memory. */
   readonly hostSeconds: number;
   readonly overheadSeconds: number;
   readonly totalSeconds: number;
@@ -91,7 +91,7 @@ export function defaultEfficiencies(machine: Machine, quantization: Quantization
   };
 }
 
-/** Operations per second of large products, before the share of it that is reached; 0: the device cannot. */
+/** Peak operations per second of large products; 0: the device lacks the arithmetic. */
 export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
@@ -100,7 +100,7 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
 export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
   kvBytes(instance.model, instance.kv.vectorBytes, numTokens, instance.tensorParallel) + statesPerDevice(instance);
 
-/** The same where each group of a pipeline has its layers' part. */
+/** The same bytes where each group of a pipeline has only its own layers' part. */
 export const sequenceBytes = (instance: PlannedInstance, numTokens: number): number =>
   kvBytesPerDevice(instance, numTokens) / (instance.pipelineParallel ?? 1);
 
@@ -108,12 +108,12 @@ const statesPerDevice = ({ model, tensorParallel }: PlannedInstance): number => 
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
-  // The factor that calibration finds for products holds for attention in proportion.
+  // The factor that calibration finds for products also applies to attention.
   const found = efficiencies.computeShare / defaultComputeShare(machine, quantization);
   return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }
 
-/** Rows of a step that pass the experts of an instance: those of all groups that share them. */
+/** Rows of a step for the instance's experts: those of all groups that share them. */
 function expertRowsOf(instance: PlannedInstance, work: StepWork): number {
   const { numDecoding, rowsEach, numPromptTokens, numPromptGroups = 1 } = work;
   const { dataParallel = 1, busyGroups = dataParallel } = instance;
@@ -132,7 +132,7 @@ function computeSeconds(instance: PlannedInstance, work: StepWork, numExpertRows
   const { model, quantization, machine, tensorParallel, dataParallel = 1, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
-  // Of a prompt's rows, only the last one goes through the output matrix.
+  // Only the last row of a prompt goes through the output matrix.
   const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
   const isShared = instance.hasWholeExperts === true;
   const inExperts = isShared ? chosenExpertMacs(model) : 0;
@@ -167,8 +167,8 @@ function sumSeconds({ model, machine }: PlannedInstance, numDevices: number, num
 }
 
 /**
- * Two sums in each layer over the devices that share it. Groups with requests of their own bring the rows of all to
- * each device of the experts, and add the results up in parts: as many bytes as one sum of all rows, in two messages.
+ * Two sums per layer over the devices that share it. Groups with their own requests bring all rows to each device of
+ * the experts, and sum the results in parts: the same bytes as one sum of all rows, in two messages.
  */
 function linkSeconds(instance: PlannedInstance, numRows: number, numExpertRows: number): number {
   const { model, tensorParallel, dataParallel = 1, pipelineParallel = 1, networkBytesPerS } = instance;
@@ -185,7 +185,7 @@ function linkSeconds(instance: PlannedInstance, numRows: number, numExpertRows: 
   return (numSums - numExchanges) * ofSum + numExchanges * exchange + between;
 }
 
-/** Bytes of weights that one device reads; of its group's and of the experts' share. */
+/** Bytes of weights that one device reads, from its group's weights and its share of the experts. */
 function weightBytesRead(instance: PlannedInstance, numRows: number, numExpertRows: number, load: ExpertLoad): number {
   const { model, quantization, tensorParallel, dataParallel = 1 } = instance;
   const { numHostLayers = 0 } = instance;
@@ -198,8 +198,8 @@ function weightBytesRead(instance: PlannedInstance, numRows: number, numExpertRo
 }
 
 /**
- * Experts in the host's memory: its CPU reads those of few rows; those of many come over the bus to the GPU. Either way
- * the GPU waits, as layers follow each other.
+ * Experts in the host's memory: its CPU reads them for few rows; for many rows they come over the bus to the GPU. The
+ * GPU waits either way, since layers run in sequence.
  */
 function hostSecondsOf(instance: PlannedInstance, numRows: number): number {
   const { model, quantization, numHostLayers = 0, hostBytesPerS } = instance;
@@ -212,7 +212,7 @@ function hostSecondsOf(instance: PlannedInstance, numRows: number): number {
   return bytes / (hostBytesPerS * memoryShare.value) + numHostLayers * there;
 }
 
-/** Memory and arithmetic overlap, though not perfectly. */
+/** Total time where memory and arithmetic overlap imperfectly. */
 function joined(memory: number, arithmetic: number, exponent: number): number {
   const larger = Math.max(memory, arithmetic);
   if (larger === 0) return 0;
@@ -228,7 +228,7 @@ export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
   const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
   const weightBytes = weightBytesRead(instance, numRows, numExpertRows, load) * (quantization.readFactor ?? 1);
   const weightSeconds = weightBytes / bytesPerS;
-  // A state is read, and written anew.
+  // A step reads each state and writes it again.
   const kvSeconds = (numDecoding * (kvBytesPerDevice(instance, context) + statesPerDevice(instance))) / bytesPerS;
   const compute = computeSeconds(instance, work, numExpertRows, load);
   const allReduce = linkSeconds(instance, numRows, numExpertRows);

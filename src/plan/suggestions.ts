@@ -1,6 +1,6 @@
 /**
- * Other ways to serve the request: a smaller model for a simple task, drafts for answers that repeat prompts, more of
- * the budget.
+ * Other ways to serve the request: a smaller model for a simple task, drafts for answers that repeat their prompts, a
+ * larger budget.
  */
 import { totalParameters } from "../model/description/sizes.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -10,7 +10,7 @@ import type { PlannedModel } from "./planned-model.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
-/** A model of a simple task may be so much smaller. */
+/** Most size of a smaller model, as a share of the model's, for a simple task. */
 const SMALLER = 1 / 4;
 
 export function smallerOf(model: PlannedModel): PlannedModel | undefined {

@@ -1,5 +1,5 @@
 /**
- * The free parameters of a source, found from its figures without the one to predict: so no figure helps to predict
+ * Finds the free parameters of a source from its figures without the one to predict, so that no figure helps to predict
  * itself.
  */
 import type { PublishedFigure } from "./data/published.js";
@@ -8,14 +8,14 @@ const sharesReading = (a: PublishedFigure, b: PublishedFigure): boolean =>
   (a.readings ?? []).some((reading) => b.readings?.includes(reading) === true);
 
 interface Told {
-  /** Index among the family's options. */
+  /** Index among the options of the figure's family. */
   readonly option: number;
   readonly numSiblings: number;
 }
 
 /**
- * The option under which the family's other figures are off the least: by the sum of |log(predicted ÷ published)|,
- * which one outlier does not rule. Figures made of the same published number are left out too.
+ * The option with the least error over the family's other figures: the sum of |log(predicted ÷ published)|, in which
+ * one outlier does not dominate. Figures from the same published number are left out too.
  * @param predictions of each figure, under each option of its family
  */
 export function toldByOthers(
@@ -37,7 +37,7 @@ export function toldByOthers(
   const offs = predictions[index]!.map((_, option) =>
     siblings.reduce((sum, { value, of }) => sum + Math.abs(Math.log(of[option]! / value)), 0),
   );
-  // If several options fit as well, the one nearest to their middle is taken.
+  // Among equally good options, the one nearest to their middle counts.
   const least = Math.min(...offs);
   const best = offs.flatMap((off, option) => (off <= least + 1e-9 ? [option] : []));
   return { option: best[Math.floor((best.length - 1) / 2)]!, numSiblings: siblings.length };

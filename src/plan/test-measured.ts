@@ -54,7 +54,7 @@ function instanceOf(
   };
 }
 
-/** @param efficiencies found by calibration elsewhere */
+/** @param efficiencies found by calibration on other data */
 export function checkMeasured(efficiencies?: Efficiencies): CheckedCell[] {
   return MEASURED.flatMap((measured) => {
     const instance = instanceOf(measured, efficiencies);

@@ -1,5 +1,5 @@
 /**
- * Presets: the planner's output for common pairs of machine and model size. The files in presets/ are this output; a
+ * Presets: the planner's output for common pairs of machine and model size. The files in presets/ hold this output; a
  * test compares them.
  */
 
@@ -37,14 +37,14 @@ export const PRESET_TIERS = [
 ] as const;
 type PresetTier = (typeof PRESET_TIERS)[number];
 
-/** Sixteen chats at once, a thousand tokens in and five hundred out, thirty tokens a second for each. */
+/** Sixteen concurrent chats of a thousand input and five hundred output tokens, thirty tokens per second for each. */
 const TRAFFIC = { inputTokens: 1024, outputTokens: 512, prefixShare: 0, load: { concurrency: 16 } } as const;
 const TPOT_MS = 33;
-/** Slower than anybody reads. */
+/** Slower than a person reads. */
 const SLOWEST_TPOT_MS = 150;
 const CPU_MACHINES = ["cpu-8", "cpu-16", "cpu-32"];
 
-/** The reference image's machine, and eight GPUs under a load for which four instances of two are the best. */
+/** The reference image's machine, and eight GPUs under a load for which four instances of two GPUs are best. */
 export const NAMED_PRESETS = [
   { name: "h100x2-70b", size: "70b", hardware: "h100x2", concurrency: 16 },
   { name: "h100x8-70b", size: "70b", hardware: "h100x8", concurrency: 256 },
@@ -70,10 +70,7 @@ function requestFor(model: string, machine: Machine): PlanRequest {
   };
 }
 
-/**
- * The smallest machine of the tier that serves the traffic in time, else the largest that is of any use; undefined:
- * none.
- */
+/** The smallest machine of the tier that serves the traffic in time, else the largest usable one; undefined: none. */
 function smallestMachine(size: PresetSize, tier: PresetTier): Plan | undefined {
   const names = tier === "cpu" ? CPU_MACHINES : [1, 2, 4, 8].map((count) => `${tier}x${count}`);
   let useful: Plan | undefined;
@@ -92,7 +89,7 @@ function parseHardwareOrNothing(name: string): Machine | undefined {
   try {
     return parseHardware(name);
   } catch {
-    // More GPUs than the machine takes.
+    // The machine has fewer GPUs.
     return undefined;
   }
 }
@@ -122,7 +119,7 @@ function gainNote({ request }: Plan, best: Configuration): string {
   return `Bought: ${ratio} times the tokens/s of ${plain.label} on the same machine.`;
 }
 
-/** A file whose variables are not set does not start, so that presets ask for none. */
+/** A file with unset variables does not start, so presets use none. */
 const ADMINISTRATOR =
   "For the app's pages of keys, spend and models add admin-key, managed-keys and ledger (docs/guides/deploy.md).";
 
@@ -142,7 +139,7 @@ export function namedPreset({ name, size, hardware, concurrency }: (typeof NAMED
   return written(`${name}.yaml`, makePlan({ ...request, load: { concurrency } }));
 }
 
-/** The command line that asks for such a plan. */
+/** The command that makes this plan. */
 function commandOf({ request }: Plan, best: Configuration): string {
   const { model, machine, load } = request;
   const count = machine.kind === "gpu" && machine.count > 1 ? `x${machine.count}` : "";
@@ -151,7 +148,7 @@ function commandOf({ request }: Plan, best: Configuration): string {
   return `Made by: millrace plan --model ${model.name} --hardware ${machine.device.id}${count}${many} --slo tpot=${TPOT_MS}ms --known-checkpoints${asked}`;
 }
 
-/** @param plan one that was allowed published figures */
+/** @param plan made with published figures allowed */
 function written(file: string, plan: Plan): Preset {
   const isAsked = isOnPublished(plan.configurations[0]!);
   return presetOf(file, isAsked ? plan : makePlan({ ...plan.request, allowsPublished: false }));

@@ -1,4 +1,4 @@
-/** Predicts the published figures, each in its own case, and says how far off the prediction is. */
+/** Predicts each published figure in its own case, with the error of the prediction. */
 
 import { kvBytes, weightBytes, weightBytesPerStep } from "../model/description/sizes.js";
 import type { Machine } from "./data/device.js";
@@ -26,11 +26,11 @@ interface CheckedFigure extends PublishedFigure {
   readonly predicted: number;
   /** Predicted ÷ published − 1. */
   readonly error: number;
-  /** Other figures of the source that helped to find its free parameters; 0: none did. */
+  /** Other figures of the source from which its free parameters are found; 0: none. */
   readonly numSiblings: number;
 }
 
-/** Types that the device cannot multiply are unpacked to 16 bits. */
+/** Devices unpack types that they cannot multiply to 16 bits. */
 function quantizationOn(machine: Machine, id: QuantizationId): Quantization {
   const quantization = QUANTIZATIONS[id];
   if (machine.device.flops[quantization.arithmetic] !== undefined) return quantization;
@@ -46,7 +46,7 @@ function instanceOf(published: PublishedCase): PlannedInstance {
   return { ...types, machine, tensorParallel, pipelineParallel, efficiencies };
 }
 
-/** A smaller model reads its weights once for each token that it drafts. */
+/** A draft model reads its weights once for each token that it drafts. */
 function draftingOf({ drafts, draftModel }: PublishedCase, instance: PlannedInstance): Drafting | undefined {
   if (draftModel === undefined) return drafts === true ? eagle3Drafting(instance) : undefined;
   const { depth, acceptance } = draftModel;
@@ -71,7 +71,10 @@ function predictionOf(published: PublishedCase): Prediction {
   return predict(instance, traffic, limits, draftingOf(published, instance));
 }
 
-/** Bytes of keys and values of all requests at once, each in the middle of its answer; shared prefixes count once. */
+/**
+ * Gigabytes of keys and values of all concurrent requests, each in the middle of its answer; a shared prefix counts
+ * once.
+ */
 function kvGigabytes(published: PublishedCase): number {
   const { inputTokens, outputTokens, concurrency, prefixHit = 0 } = published;
   const { model, kv } = instanceOf(published);
@@ -79,7 +82,7 @@ function kvGigabytes(published: PublishedCase): number {
   return kvBytes(model, kv.vectorBytes, concurrency * (inputTokens + outputTokens / 2 - shared) + shared) / 1e9;
 }
 
-/** Requests that ask together have their prompts in one step together. */
+/** Requests that arrive together have their prompts in the same step. */
 function ttftMs(published: PublishedCase): number {
   if (published.isInStep !== true) return predictionOf(published).ttftMs;
   const { inputTokens, outputTokens, concurrency } = published;
@@ -129,10 +132,10 @@ function predictionsOf({ of, over, metric, family }: PublishedFigure): number[] 
 
 const NOTHING_OPEN: readonly FamilyOption[] = [{}];
 
-/** Each under every value that its source leaves open. */
+/** Each figure's predictions, one for every value that its source leaves open. */
 export const predictAll = (figures: readonly PublishedFigure[]): number[][] => figures.map(predictionsOf);
 
-/** Each figure is predicted without its own published value. */
+/** Predicts each figure without using its own published value. */
 export function checkPublished(
   figures: readonly PublishedFigure[] = [...PUBLISHED, ...REFERENCE],
   predictions = predictAll(figures),

@@ -1,10 +1,10 @@
-/** Warnings about a configuration: quality that no gate has passed, and keys that fill the memory. */
+/** Warnings about a configuration: types that passed no quality gate, and keys that fill the memory. */
 import { kvBytes } from "../model/description/sizes.js";
 import { gibibytes } from "./fitting.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Configuration, PlanRequest } from "./request.js";
 
-/** Key/value heads that most models of today have. */
+/** Key/value heads of most current models. */
 const USUAL_KV_HEADS = 8;
 
 function qualityWarning(
@@ -21,7 +21,9 @@ function qualityWarning(
   ];
 }
 
-/** Heads that share no keys: each has its own in memory. */
+/**
+ * Fewest key/value heads of a layer, in a model whose heads share no keys and number more than usual; else undefined.
+ */
 function headsOf({ layers }: PlannedModel): number | undefined {
   const heads = layers.map(({ mixer }) =>
     mixer.kind === "attention" && mixer.numHeads === mixer.numKvHeads ? mixer.numKvHeads : 0,

@@ -30,7 +30,7 @@ const EXAMPLES = Array.from({ length: 8 }, (_, i) => [
   { role: "assistant", content: `It is in town ${i}.` },
 ]).flat();
 
-/** Each line with the planted wastes that `plants` names. */
+/** Each line has the planted wastes that `plants` names. */
 function lines(plants: ReadonlySet<string>, count = 60): string[] {
   return Array.from({ length: count }, (_, i) => {
     const has = (name: string): boolean => plants.has(name);
@@ -121,7 +121,7 @@ test("all planted wastes are found, and each saving is that of an application wi
   };
   for (const [figure, plants] of Object.entries(changed)) {
     for (const plant of plants) {
-      // Alone, so that the cache is not defeated by another waste.
+      // Plants one waste at a time, because another one would defeat the cache.
       const { findings: found, totals } = auditPrompts(requestsOf(plant), encode, undefined, 1);
       const without = totalsOf(
         plant === "unused tools"
@@ -176,7 +176,7 @@ test("bodies of every kind are read; what is none is refused with its line", () 
   expect(() => readRequests(path)).toThrow(/got none/);
 });
 
-/** The mended body of the last of these. */
+/** The mended body of the last request. */
 function mendedOf(...bodies: readonly object[]): Record<string, unknown> {
   const path = join(tempTree({}), "requests.jsonl");
   writeFileSync(path, bodies.map((body) => JSON.stringify(body)).join("\n"));

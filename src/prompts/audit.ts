@@ -1,9 +1,9 @@
-/** Audits recorded prompts: each kind of waste by itself, and all that leave the words as they are together. */
+/** Audits recorded prompts: each kind of waste alone, and all wastes whose mends keep the words, together. */
 import type { PromptRequest } from "./requests.js";
 import { type Encode, type TokenTotals, totalsOf } from "./simulate.js";
 import { type Change, WASTES } from "./wastes.js";
 
-/** Dollars for a million tokens. */
+/** Dollars per million tokens. */
 export interface PromptPrices {
   readonly input: number;
   /** Price of tokens that come from the prefix cache. */
@@ -17,9 +17,9 @@ export interface PromptFinding {
   readonly because: string;
   readonly advice: string;
   readonly numRequests: number;
-  /** Saving of the requests, in tokens; `cached` are tokens that come from the cache in addition. */
+  /** The requests' saving in tokens; `cached` are the additional tokens from the cache. */
   readonly saved: TokenTotals;
-  /** Dollars a month; undefined without prices. */
+  /** Dollars per month; undefined without prices. */
   readonly dollars: number | undefined;
 }
 
@@ -27,9 +27,9 @@ export interface PromptAudit {
   readonly numRequests: number;
   readonly totals: TokenTotals;
   readonly dollars: number | undefined;
-  /** The findings, by their saving: the largest first. */
+  /** Findings with the largest saving first. */
   readonly findings: readonly PromptFinding[];
-  /** With the mends that change no content, together. */
+  /** Totals with all mends that keep the content. */
   readonly mended: {
     readonly requests: readonly PromptRequest[];
     readonly totals: TokenTotals;
@@ -37,7 +37,7 @@ export interface PromptAudit {
   };
 }
 
-/** @param monthly the file's requests × this are a month's */
+/** @param monthly factor from the file's requests to a month's */
 export function auditPrompts(
   requests: readonly PromptRequest[],
   encode: Encode,

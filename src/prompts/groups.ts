@@ -1,10 +1,10 @@
-/** Groups requests of one application, and finds the text that they have in common. */
+/** Groups requests by application, and finds their common text. */
 import type { PromptRequest } from "./requests.js";
 import { withoutVolatile } from "./volatile.js";
 
 export const isSystem = (role: string): boolean => role === "system" || role === "developer";
 
-/** Requests of one application: the same tools, and the same system prompt but for what changes each time. */
+/** Groups requests by application: the same tools, and the same system prompt except for its volatile parts. */
 export function groupsOf(requests: readonly PromptRequest[]): readonly (readonly PromptRequest[])[] {
   const groups = new Map<string, PromptRequest[]>();
   for (const request of requests) {
@@ -18,10 +18,10 @@ export function groupsOf(requests: readonly PromptRequest[]): readonly (readonly
   return [...groups.values()];
 }
 
-/** Messages that all requests of a group begin with. */
+/** Number of messages with which all requests of a group begin. */
 export function sharedMessages(group: readonly PromptRequest[]): number {
   const [first, ...others] = group;
-  // The system prompt may differ in volatile parts; the last message is the question.
+  // Volatile parts of the system prompt may differ; the last message is the question.
   const sameAt = (index: number): boolean => {
     const message = first!.messages[index]!;
     return others.every(({ messages }) => {

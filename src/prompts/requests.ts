@@ -1,4 +1,4 @@
-/** Recorded requests, as applications send them, from a file of JSON lines. */
+/** Reads requests as applications send them, from a file of JSON lines. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
@@ -7,15 +7,15 @@ import { problemText } from "../core/schema-problem.js";
 export interface PromptMessage {
   readonly role: string;
   readonly content: string;
-  /** It has parts beside one text, such as images: no mend changes it. */
+  /** Whether the message has parts other than one text, such as images: mends leave it unchanged. */
   readonly isFixed?: boolean;
-  /** Its index among the body's messages; absent: it is a field of its own. */
+  /** Index among the body's messages; absent: the message is a separate field. */
   readonly place?: number;
 }
 
 export interface PromptTool {
   readonly name: string;
-  /** As the application writes it. */
+  /** The definition in the application's form. */
   readonly definition: unknown;
 }
 
@@ -23,25 +23,25 @@ export interface PromptRequest {
   readonly messages: readonly PromptMessage[];
   readonly tools: readonly PromptTool[];
   readonly maxTokens: number | undefined;
-  /** It asks for JSON. */
+  /** Whether the request asks for JSON. */
   readonly hasFormat: boolean;
   /** undefined: the file has no answer */
   readonly answer: string | undefined;
-  /** The answer calls tools, so that it is more than its text. */
+  /** Whether the answer calls tools, so that its text is only a part. */
   readonly isCall: boolean;
-  /** Names of tools that the answer, or earlier answers among the messages, call. */
+  /** Names of tools that the answer, or an earlier answer among the messages, calls. */
   readonly calledTools: readonly string[];
-  /** As the server counts; undefined: it is counted from the answer. */
+  /** The server's count; undefined: the answer is counted instead. */
   readonly outputTokens: number | undefined;
-  /** The class that the file gives it (`"class"`). */
+  /** The request's class in the file (`"class"`). */
   readonly label?: string | undefined;
-  /** As it was read. */
+  /** The body as it was read. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** Other fields of the batch's line that has the body; undefined: it is no line of a batch */
+  /** Other fields of the batch line around the body; undefined: the body is not from a batch */
   readonly batchFields: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A request of texts alone, with its answer. */
+/** A text-only request with its answer. */
 export function plainRequest(
   messages: readonly PromptMessage[],
   answer: string,
@@ -70,7 +70,7 @@ const messageSchema = z
     tool_calls: z.array(callSchema).nullish(),
   })
   .loose();
-/** A field that other programs use for something else is none. */
+/** The field counts only in this form, since other programs use its name otherwise. */
 const label = z.string().min(1).max(40).optional().catch(undefined);
 const bodySchema = z
   .object({
@@ -107,7 +107,7 @@ const textOf = (content: z.infer<typeof messageSchema>["content"]): string =>
 const isFixed = (content: z.infer<typeof messageSchema>["content"]): boolean =>
   Array.isArray(content) && (content.length !== 1 || content[0]!.text === undefined);
 
-/** `content` with another text; the one part of a list keeps its other fields. */
+/** `content` with another text; the single part of a list keeps its other fields. */
 const withText = (content: z.infer<typeof messageSchema>["content"], text: string): unknown =>
   Array.isArray(content) ? content.map((part) => ({ ...part, text })) : text;
 
@@ -185,7 +185,7 @@ function withoutResponse(line: Readonly<Record<string, unknown>>): Readonly<Reco
   return fields;
 }
 
-/** A line to send: the mended body, in its line of a batch where it comes from one. */
+/** A line to send: the mended body, inside its batch line if it came from one. */
 export function lineOf(request: PromptRequest): object {
   const { batchFields } = request;
   return batchFields === undefined ? bodyOf(request) : { ...batchFields, body: bodyOf(request) };

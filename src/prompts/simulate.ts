@@ -1,4 +1,6 @@
-/** Tokens of a sequence of requests, and how many of them a prefix cache holds: a mend is worth the difference. */
+/**
+ * Counts the tokens of a sequence of requests, and those that a prefix cache holds: the difference is a mend's worth.
+ */
 import type { PromptRequest } from "./requests.js";
 
 /** Token ids of a text. */
@@ -6,16 +8,16 @@ export type Encode = (text: string) => readonly number[];
 
 export interface TokenTotals {
   readonly prompt: number;
-  /** How many of the prompt's tokens an earlier request had at the same place. */
+  /** Number of the prompt's tokens that an earlier request had at the same position. */
   readonly cached: number;
   readonly output: number;
-  /** Tokens that the requests reserve for their answers: their limit, or the model's. */
+  /** Tokens that the requests reserve for their answers: the request's limit, or the model's. */
   readonly reserved: number;
 }
 
-/** Tokens that a prefix cache keeps together, as this engine and vLLM have it. */
+/** Tokens per block of a prefix cache, as in this engine and vLLM. */
 const BLOCK = 16;
-/** For requests without a limit. */
+/** Reserved tokens of requests without a limit. */
 const UNLIMITED = 4096;
 
 /** Tools come first, as in most templates; then the messages in order. */
@@ -38,13 +40,13 @@ export function totalsOf(requests: readonly PromptRequest[], encode: Encode): To
   return { prompt, cached, output, reserved };
 }
 
-/** Each block is known by all before it, too. The last token is always computed. */
+/** A block's key includes all blocks before it. The last token is always computed. */
 function numCached(ids: readonly number[], seen: Set<string>): number {
   let chain = 0;
   let found = 0;
   let isKnown = true;
   for (let end = BLOCK; end < ids.length; end += BLOCK) {
-    // Two sums of 32 bits: prefixes of one file do not collide in practice.
+    // Two 32-bit sums: prefixes of one file do not collide in practice.
     let [first, second] = [chain, chain ^ 0x2f3a5];
     for (let i = end - BLOCK; i < end; i++) {
       first = (Math.imul(first, 0x01000193) ^ ids[i]!) >>> 0;
@@ -59,7 +61,7 @@ function numCached(ids: readonly number[], seen: Set<string>): number {
   return found;
 }
 
-/** Four characters a token, where no tokenizer is given. */
+/** Four characters per token, for audits without a tokenizer. */
 export const estimate: Encode = (text) => {
   const ids: number[] = [];
   for (let at = 0; at < text.length; at += 4) {

@@ -1,7 +1,7 @@
-/** Changes of the form of a prompt's texts: white space and JSON, outside of code. */
+/** Changes the form of a prompt's texts: white space and JSON, outside code. */
 import type { PromptMessage, PromptRequest } from "./requests.js";
 
-/** Changes the texts of a request's messages; the same object where none changes. */
+/** Changes the texts of a request's messages; returns the same object if no text changes. */
 export function withTexts(
   request: PromptRequest,
   change: (message: PromptMessage, index: number) => string,
@@ -16,8 +16,8 @@ export function withTexts(
 export const FENCE = "```";
 
 /**
- * Outside of fenced code, which keeps its form but for code of `language`. Texts are hostile: no pattern here looks
- * back or tries twice.
+ * Changes text outside fenced code; also code of `language`. Texts are hostile: no pattern here looks back or tries
+ * twice.
  */
 export function mapProse(text: string, change: (prose: string) => string, language?: string): string {
   const parts = text.split(FENCE);
@@ -26,7 +26,7 @@ export function mapProse(text: string, change: (prose: string) => string, langua
   return parts.map((part, index) => (isChanged(part, index) ? change(part) : part)).join(FENCE);
 }
 
-/** Without spaces at the ends of lines, runs of three spaces or more, and runs of empty lines. */
+/** Removes spaces at line ends, runs of three or more spaces, and runs of empty lines. */
 export function withoutBlanks(prose: string): string {
   const lines = prose.split("\n").map((line, index, all) => (index === all.length - 1 ? line : line.trimEnd()));
   return lines
@@ -35,10 +35,10 @@ export function withoutBlanks(prose: string): string {
     .replace(/\n{3,}/g, "\n\n");
 }
 
-/** Texts with more openings than this that begin no JSON are left as they are. */
+/** Texts with more openings than this that begin no JSON stay unchanged. */
 const MAX_BROKEN = 100;
 
-/** Objects and lists over several lines, whose first and last lines are their brackets alone, on one line each. */
+/** Puts an object or list on one line, if it spans several and its brackets are alone on the first and last line. */
 export function minified(text: string): string {
   const lines = text.split("\n");
   const closings = { "}": nextLines(lines, "}"), "]": nextLines(lines, "]") };
@@ -55,7 +55,7 @@ export function minified(text: string): string {
   return written.join("\n");
 }
 
-/** For each line, the next one at or after it that is `content` alone; −1: none. */
+/** For each line, the next line at or after it that is exactly `content`; −1: none. */
 function nextLines(lines: readonly string[], content: string): Int32Array {
   const next = new Int32Array(lines.length);
   let found = -1;
@@ -66,7 +66,7 @@ function nextLines(lines: readonly string[], content: string): Int32Array {
   return next;
 }
 
-/** undefined: it is no object or list in JSON */
+/** undefined: the text is not an object or list in JSON */
 export function compactJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -77,7 +77,8 @@ export function compactJson(text: string): string | undefined {
 }
 
 /**
- * Valid JSON without whitespace between its tokens: written anew, long integers and repeated keys would not come back.
+ * Removes white space between the tokens of valid JSON. Parsing and serialising would lose long integers and repeated
+ * keys.
  */
 function withoutSpaces(json: string): string {
   const kept: string[] = [];

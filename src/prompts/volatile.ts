@@ -1,6 +1,6 @@
 /**
- * Parts of a prompt that change from request to request although they say the same: dates, times, identifiers,
- * counters.
+ * Volatile parts of a prompt, which change from request to request without changing its meaning: dates, times,
+ * identifiers, counters.
  */
 
 const PATTERNS: readonly RegExp[] = [

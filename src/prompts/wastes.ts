@@ -1,6 +1,6 @@
 /**
- * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding;
- * the saving is what the mended requests cost less (simulate.ts).
+ * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding.
+ * The saving is the cost that the mended requests avoid (simulate.ts).
  */
 
 import { groupsOf, isSystem, sharedMessages } from "./groups.js";
@@ -10,13 +10,13 @@ import { compactJson, mapProse, minified, withoutBlanks, withTexts } from "./tex
 import { isVolatile } from "./volatile.js";
 
 /**
- * The kind of change that the model sees: the place of words, their form, or their content, which only an evaluation
- * can judge.
+ * What the model sees changed: the place of words, their form, or their content; only an evaluation can judge changed
+ * content.
  */
 export type Change = "place" | "form" | "content" | "limits";
 
 interface Mended {
-  /** As many as before, in order; untouched ones are the same objects. */
+  /** As many requests as before, in order; untouched requests are the same objects. */
   readonly requests: readonly PromptRequest[];
   /** The finding in one sentence. */
   readonly because: string;
@@ -27,13 +27,13 @@ interface Waste {
   readonly changes: Change;
   /** The change to make in the application. */
   readonly advice: string;
-  /** undefined: the requests have no such waste */
+  /** undefined: the requests lack this waste */
   find(requests: readonly PromptRequest[], encode: Encode): Mended | undefined;
 }
 
 const percent = (part: number, all: number): string => `${Math.round((100 * part) / Math.max(1, all))} %`;
 
-/** Applies `mend` to each request; undefined where it changes none. */
+/** Applies `mend` to each request; undefined if no request changes. */
 function eachMended(
   requests: readonly PromptRequest[],
   mend: (request: PromptRequest) => PromptRequest,
@@ -44,7 +44,7 @@ function eachMended(
   return numChanged === 0 ? undefined : { requests: mended, because: because(numChanged) };
 }
 
-/** Lines of the system prompt that differ within a group only in volatile parts go to the last message. */
+/** Moves lines of the system prompt that differ within a group only in volatile parts to the last message. */
 function earlyVolatile(requests: readonly PromptRequest[]): Mended | undefined {
   const moved = new Map<PromptRequest, PromptRequest>();
   const examples: string[] = [];
@@ -101,7 +101,7 @@ function shuffledTools(requests: readonly PromptRequest[]): Mended | undefined {
   );
 }
 
-/** Requests of an application before its tools count as unused. */
+/** Least requests of an application before its tools count as unused. */
 const ENOUGH_REQUESTS = 20;
 
 function unusedTools(requests: readonly PromptRequest[]): Mended | undefined {
@@ -164,10 +164,12 @@ function indentedJson(requests: readonly PromptRequest[]): Mended | undefined {
   );
 }
 
-/** Pairs of question and answer that are worth their tokens without a proof. */
+/** Number of examples that need no proof of their worth. */
 const KEPT_EXAMPLES = 3;
 
-/** Examples are pairs of messages, the same in every request of a group, before the messages that differ. */
+/**
+ * Examples are pairs of messages that are the same in every request of a group, before the first message that differs.
+ */
 function fewShots(requests: readonly PromptRequest[]): Mended | undefined {
   const shorter = new Map<PromptRequest, PromptRequest>();
   let most = 0;
@@ -194,15 +196,15 @@ function fewShots(requests: readonly PromptRequest[]): Mended | undefined {
 }
 
 const LEAST_ANSWERS = 20;
-/** A limit of this many times the 99th percentile never cuts, and never protects. */
+/** A limit of this many times the 99th percentile never cuts an answer, and so protects nothing. */
 const OVERSIZED = 4;
 const HEADROOM = 1.5;
 
-/** A call without usage has a length that nobody knows. */
+/** The length of a call without reported usage is unknown. */
 const isShort = ({ isCall }: PromptRequest, length: number | undefined, limit: number): boolean =>
   length === undefined ? !isCall : length <= limit;
 
-/** Each application's limits apart; a request whose own answer is longer than the limit keeps its own. */
+/** Handles each application's limits separately; a request whose own answer exceeds the new limit keeps its own. */
 function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
   const lengthOf = ({ outputTokens, answer, isCall }: PromptRequest): number | undefined =>
     outputTokens ?? (answer === undefined || isCall ? undefined : encode(answer).length);
@@ -228,13 +230,12 @@ function limits(requests: readonly PromptRequest[], encode: Encode): Mended | un
   );
 }
 
-/** Characters of words around a JSON object, such as "Sure! Here is the JSON:", that never make it a detail. */
+/**
+ * Most characters of words around a JSON object, such as "Sure! Here is the JSON:", with which it is still the answer.
+ */
 const LONGEST_PHRASE = 60;
 
-/**
- * The JSON object within an answer that has words around it; undefined: there is none, or it is a detail of a long
- * answer.
- */
+/** The JSON object in an answer with words around it; undefined: there is none, or it is a detail of a long answer. */
 function objectWithin(answer: string): string | undefined {
   const start = answer.indexOf("{");
   const end = answer.lastIndexOf("}");
@@ -259,7 +260,7 @@ function looseAnswers(requests: readonly PromptRequest[], encode: Encode): Mende
   );
 }
 
-/** In the order in which an application would mend them: the smallest change first. */
+/** In the order in which an application would mend them: smallest change first. */
 export const WASTES: readonly Waste[] = [
   {
     name: "early differences",

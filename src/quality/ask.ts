@@ -1,4 +1,4 @@
-/** A model as evaluation and distillation see it: it answers chats, in this process or behind a URL. */
+/** A model in the view of evaluation and distillation: it answers chats, in this process or behind a URL. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
@@ -10,7 +10,7 @@ export const messageSchema = z
 
 export type Message = z.infer<typeof messageSchema>;
 
-/** A tool as OpenAI's API has it. */
+/** A tool in OpenAI's form. */
 export const toolSchema = z.looseObject({
   type: z.literal("function"),
   function: z.looseObject({ name: z.string().min(1) }),
@@ -18,26 +18,26 @@ export const toolSchema = z.looseObject({
 
 export type Tool = z.infer<typeof toolSchema>;
 
-/** A call of a tool that a model asks for. */
+/** A model's call of a tool. */
 export interface ToolCall {
   readonly name: string;
-  /** JSON, as the model wrote it. */
+  /** JSON in the model's own spelling. */
   readonly arguments: string;
 }
 
 export interface AskedAnswer extends Continued {
-  /** Absent: the calls stand in the text, unread. */
+  /** Absent: the text contains the calls, unparsed. */
   readonly calls?: readonly ToolCall[] | undefined;
 }
 
-/** The prompt of an answer, and how the answer ended. */
+/** The prompt of an answer, and the reason why the answer ended. */
 export interface Asked {
   readonly prompt: readonly Message[];
   readonly end: AskedAnswer["end"];
   readonly calls?: AskedAnswer["calls"];
 }
 
-/** Throws a refusal for a prompt that cannot be answered, and any other error when the model cannot go on. */
+/** Throws a refusal for a prompt that cannot be answered, and another error when the model is gone. */
 export type Ask = (messages: readonly Message[], signal: AbortSignal, tools?: readonly Tool[]) => Promise<AskedAnswer>;
 
 const REFUSALS: readonly string[] = [
@@ -47,7 +47,7 @@ const REFUSALS: readonly string[] = [
   "invalid_request",
 ];
 
-/** Whether only this prompt is refused, so that the others can go on. */
+/** Whether the error is the refusal of a single prompt, after which others can continue. */
 export const isRefusal = (thrown: unknown): thrown is MillraceError =>
   thrown instanceof MillraceError && REFUSALS.includes(thrown.code);
 

@@ -1,4 +1,4 @@
-/** Scores tool calls: whether the functions that were to be called were, with these arguments, and no others. */
+/** Scores tool calls: the expected functions with the expected arguments, and no others. */
 import { isDeepStrictEqual } from "node:util";
 import { isPlainObject } from "../core/is-plain-object.js";
 import type { ToolCall } from "./ask.js";
@@ -7,7 +7,7 @@ import type { Score } from "./score.js";
 
 type CallCheck = Extract<Check, { kind: "calls" }>;
 
-/** The share of right calls among the wanted and the made ones; exact: all of them, in any order. */
+/** The share of right calls among the expected and the actual ones; exact: all are right, in any order. */
 export function scoreCalls({ calls: wanted }: CallCheck, made: readonly ToolCall[]): Score {
   const open = made.map(({ name, arguments: text }) => ({ name, arguments: parsed(text) }));
   const missing = wanted.filter((want) => {
@@ -24,7 +24,7 @@ export function scoreCalls({ calls: wanted }: CallCheck, made: readonly ToolCall
   return { score: numRight / Math.max(wanted.length, made.length), exact: false, note: notes.join("; ") };
 }
 
-/** Models may give no text for no arguments. @returns undefined where the text is no JSON */
+/** Models may write an empty text for no arguments. @returns undefined if the text is not JSON */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text.trim() === "" ? "{}" : text);
@@ -33,7 +33,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Letter case, white space around texts and their final mark do not count; the type of a value does. */
+/** Ignores letter case, white space around texts and their final mark; the type of a value counts. */
 function isSame(value: unknown, wanted: unknown): boolean {
   if (typeof value === "string" && typeof wanted === "string") return plain(value) === plain(wanted);
   if (Array.isArray(value) && Array.isArray(wanted)) {

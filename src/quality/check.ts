@@ -1,4 +1,6 @@
-/** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
+/**
+ * The check of a chat's last answer, as chat files state it. Files come from outside, so this module validates checks.
+ */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { plainChatOf, type RecordedRequest, recordedRequest } from "../core/recorded-request.js";
@@ -20,15 +22,15 @@ function isPattern(text: string): boolean {
 }
 
 export const checkSchema = z.discriminatedUnion("kind", [
-  /** No right answer exists: nothing to score. */
+  /** There is no right answer, so nothing is scored. */
   z.strictObject({ kind: z.literal("none") }),
-  /** No answer is right by itself: a judge compares two models' answers. */
+  /** No answer alone is right: a judge compares two models' answers. */
   z.strictObject({ kind: z.literal("judge") }),
-  /** Equal to the expected answer, white space at the ends of lines aside. */
+  /** Equal to the expected answer, except for white space at line ends. */
   z.strictObject({ kind: z.literal("exact") }),
   /** Equal except for letter case, surrounding quotes and a final punctuation mark. */
   z.strictObject({ kind: z.literal("phrase") }),
-  /** Contains one of these texts, as OpenAI's evals compare with their ideals. */
+  /** Contains one of these texts, like OpenAI's evals with their ideals. */
   z.strictObject({ kind: z.literal("includes"), texts: z.array(z.string().min(1)).min(1).readonly() }),
   /** A part of the answer matches. */
   z.strictObject({
@@ -43,7 +45,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("number"), value: z.number() }),
   /** The expected answer is JSON: values count, key order and white space do not. */
   z.strictObject({ kind: z.literal("json") }),
-  /** The number of distinct items asked for, all among `items` if given. */
+  /** The requested number of distinct items, all among `items` if given. */
   z.strictObject({
     kind: z.literal("list"),
     numItems: z.int().min(1),
@@ -53,10 +55,10 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
-  /** Keeps these rules. */
+  /** Follows these rules. */
   z.strictObject({ kind: z.literal("follows"), rules: z.array(ruleSchema).min(1).readonly() }),
   /**
-   * A chat for checks of production traffic, none of which fails; `format` is the `response_format` that the answer
+   * A chat for checks of production traffic, all of which must pass; `format` is the `response_format` that the answer
    * must have.
    */
   z.strictObject({
@@ -64,7 +66,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
     faults: z.array(z.enum(CHECK_NAMES)).min(1).readonly(),
     format: z.unknown().optional(),
   }),
-  /** The answer calls these of the offered tools with these arguments, in any order; none: it calls no tool. */
+  /** The answer calls these of the offered tools with these arguments, in any order; empty: it calls no tool. */
   z.strictObject({
     kind: z.literal("calls"),
     calls: z
@@ -83,7 +85,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
       .max(MAX_CALLS)
       .readonly(),
   }),
-  /** The expected answer is a query: right is one that finds the same rows in the tables of `setup`, SQLite's SQL. */
+  /** The expected answer is a query: a right answer finds the same rows in the tables of `setup`, in SQLite's SQL. */
   z.strictObject({
     kind: z.literal("sql"),
     setup: z.string(),
@@ -95,10 +97,10 @@ export const checkSchema = z.discriminatedUnion("kind", [
 export type Check = z.infer<typeof checkSchema>;
 export type CodeCheck = Extract<Check, { kind: "code" }>;
 
-/** Whether an answer alone can be right or wrong. */
+/** Whether a single answer can be right or wrong. */
 export const scores = ({ kind }: Check): boolean => kind !== "none" && kind !== "judge";
 
-/** Why the check cannot judge answers; undefined if it can. */
+/** The reason why the check cannot judge answers; undefined if it can. */
 export function problemOfCheck(check: Check, expected: string): string | undefined {
   const isMissing = check.kind === "json" && parseJson(expected) === undefined;
   return isMissing ? `a JSON check with an expected answer that is not JSON: ${expected.slice(0, 60)}` : undefined;
@@ -115,7 +117,7 @@ const chatSchema = z
     family: z.string().default("chats"),
     messages: z.array(messageSchema).min(1).readonly(),
     check: checkSchema.default({ kind: "exact" }),
-    /** Offered with the prompt. */
+    /** Tools offered with the prompt. */
     tools: z.array(toolSchema).readonly().optional(),
   })
   .transform((chat) => ({ ...chat, messages: answered(chat) }))
@@ -124,7 +126,7 @@ const chatSchema = z
     error: "the last message must be the assistant's, after another",
   });
 
-/** The last answer of a chat for a judge is compared with nothing, so that it may be left out. */
+/** A chat for a judge may omit its last answer, since nothing is compared with it. */
 const answered = ({ messages, check }: { messages: readonly Message[]; check: Check }): readonly Message[] =>
   check.kind === "judge" && messages.at(-1)?.role !== "assistant"
     ? [...messages, { role: "assistant", content: "" }]
@@ -135,7 +137,7 @@ export type ScoredChat = z.infer<typeof chatSchema>;
 
 /**
  * Reads chats from JSON lines. The default family is "chats", the default check is `exact`. Recorded requests are chats
- * for a judge; those that are more than texts are left out.
+ * for a judge; requests with more than texts are left out.
  *
  * @param source the file's name, for errors
  * @throws MillraceError `invalid_option` with the line number
@@ -175,7 +177,7 @@ function parseChat(line: string, place: string): ScoredChat | undefined {
   return problem === undefined ? parsed.data : refuse(problem);
 }
 
-/** No recorded answer is known to be right. */
+/** A recorded answer is not known to be right. */
 function recordedChat(recorded: RecordedRequest): ScoredChat | undefined {
   const plain = plainChatOf(recorded);
   if (plain === undefined) return undefined;
@@ -183,7 +185,7 @@ function recordedChat(recorded: RecordedRequest): ScoredChat | undefined {
   return { family: "recorded", messages, check: { kind: "judge" } };
 }
 
-/** OpenAI's evals judge by whether the answer includes an ideal. */
+/** OpenAI's evals accept an answer that includes an ideal. */
 function chatOf({ input, ideal }: z.infer<typeof idealSchema>): ScoredChat {
   const texts = typeof ideal === "string" ? [ideal] : ideal;
   const messages = [...input, { role: "assistant" as const, content: texts[0]! }];

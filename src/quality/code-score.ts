@@ -1,4 +1,4 @@
-/** Scores functions by calling them in the jail of `sandbox/`. Expected results stay outside. */
+/** Scores functions by calling them in the jail of `sandbox/`. The expected results stay outside. */
 import { isDeepStrictEqual } from "node:util";
 import type { Check, CodeCheck } from "./check.js";
 import { unfence } from "./fenced.js";
@@ -9,11 +9,11 @@ import { scoreExact } from "./text-scores.js";
 
 const MAX_SHOWN = 200;
 
-/** For users who let code run without confinement. */
+/** For users who allow unconfined code. */
 export const UNCONFINED_WARNING = "warning: generated code runs unconfined and can do everything that you can";
 
 /**
- * Checks the confinement before many answers are asked for.
+ * Checks the confinement before the model answers many prompts.
  *
  * @returns whether all code will be confined; false if the user allows unconfined code
  * @throws MillraceError confinement_missing
@@ -25,7 +25,7 @@ export async function requireConfinementFor(checks: readonly (Check | undefined)
   return isTypeScriptConfined && isPythonConfined;
 }
 
-/** Queries run in Python, which brings SQLite. */
+/** Queries run in Python, which includes SQLite. */
 function languageOf(check: Check | undefined): CodeLanguage | undefined {
   if (check?.kind === "sql") return "python";
   return check?.kind === "code" ? check.language : undefined;

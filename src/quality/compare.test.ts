@@ -72,7 +72,7 @@ test("an open verdict tells how many more items are needed; too few flips are no
   const { verdict, numMoreItems } = compare(before, before, 0.02);
   expect(verdict).toBe("undecided");
   expect(numMoreItems).toBeGreaterThan(100);
-  // A drop near the margin stays open although the items are enough for an equal model.
+  // A drop near the margin stays undecided although the items suffice for an equal model.
   const after = [
     resultOf(
       "a",

@@ -1,5 +1,5 @@
 /**
- * Compares two models by their answers to the same items: losses and wins, by task and in all, and whether the loss is
+ * Compares two models by their answers to the same items: losses and wins, by task and overall, and whether the loss is
  * within a margin.
  */
 import { promptId } from "./ask.js";
@@ -17,7 +17,7 @@ import {
 } from "./paired.js";
 import type { ItemResult, TaskResult } from "./run-task.js";
 
-/** Shares are of 1, so that a drop of 2 points is 0.02. */
+/** Shares of 1: a drop of 2 points is 0.02. */
 export interface TaskComparison extends Flips {
   readonly task: string;
   readonly before: number;
@@ -35,17 +35,17 @@ export interface Comparison {
   readonly tasks: readonly TaskComparison[];
   /** Over the items of all tasks together. */
   readonly overall: TaskComparison;
-  /** The largest drop that is allowed. */
+  /** The largest permitted drop. */
   readonly maxDrop: number;
   readonly verdict: Verdict;
-  /** Looked at after each round instead of once. */
+  /** Whether each round was tested, instead of a single test. */
   readonly isSequential: boolean;
   /**
-   * For a verdict that is open: further items for 80 % power if the models are equally good, or, where these should
-   * have sufficed, if the drop is the one seen; undefined where that one reaches the margin.
+   * For an undecided verdict: further items for 80 % power if the models are equally good or, if that number should
+   * have sufficed, if the observed drop is the true one; undefined if the observed drop reaches the margin.
    */
   readonly numMoreItems?: number;
-  /** Items that only one of the two has answered. */
+  /** Items with an answer from only one of the two. */
   readonly numUnpaired: number;
 }
 
@@ -55,7 +55,7 @@ interface ItemPair {
   readonly after: ItemResult;
 }
 
-/** Items of equal prompts and expected answers. */
+/** Pairs items with equal prompts and expected answers. */
 export function pairItems(
   before: readonly TaskResult[],
   after: readonly TaskResult[],
@@ -81,7 +81,7 @@ const itemId = (task: string, { prompt, expected }: Pick<ItemResult, "prompt" | 
 
 export const pairOf = ({ before, after }: ItemPair): Pair => ({ before: before.exact, after: after.exact });
 
-/** @param sequential the verdict of a gate that looked after every item; absent: of one look now */
+/** @param sequential the verdict of a gate that tested after every item; absent: of a single test now */
 export function compare(
   before: readonly TaskResult[],
   after: readonly TaskResult[],
@@ -108,10 +108,10 @@ export function compare(
   };
 }
 
-/** Few items are believed with caution: as if one of 20 more had flipped, the smaller of the usual shares. */
+/** Few items get a cautious estimate: as if one of 20 more had flipped, the smaller of the usual shares. */
 const flipShareOf = ({ numItems, numLost, numWon }: Flips): number => (numLost + numWon + 1) / (numItems + 20);
 
-/** Items for equally good models; where that many have not decided, those for the drop that was seen. */
+/** Items needed for equally good models; if that many have not decided, items for the observed drop. */
 function neededBy(flips: TaskComparison, maxDrop: number): number | undefined {
   const share = flipShareOf(flips);
   const ifEqual = itemsNeeded(share, maxDrop)!;
@@ -135,10 +135,10 @@ function comparisonOf(task: string, pairs: readonly ItemPair[]): TaskComparison 
   };
 }
 
-/** Shares of answers that usually flip between a model and a compressed one; 5 % and 10 %. */
+/** Usual shares of answers that flip between a model and a compressed one: 5 % and 10 %. */
 const USUAL_FLIPS = [0.05, 0.1] as const;
 
-/** The smallest drop that this number of items can show, said before they are asked. */
+/** The smallest drop that this number of items can show, announced before the run. */
 export function powerText(numItems: number, maxDrop: number): string {
   const [few, many] = USUAL_FLIPS.map((share) => `${Math.round(100 * powerOf(numItems, share, maxDrop, 0))} %`);
   const [need, needMany] = USUAL_FLIPS.map((share) => itemsNeeded(share, maxDrop));

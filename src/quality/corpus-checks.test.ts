@@ -11,7 +11,7 @@ import { scoreAnswer } from "./score-answer.js";
 
 const SEED = 1_000_001;
 const NUM_CHATS = 300;
-/** Each piece of code runs in a process of its own. */
+/** Each piece of code runs in a separate process. */
 const NUM_CODE_CHATS = cases(4, 24);
 const TIMEOUT_MS = 300_000;
 

@@ -3,7 +3,7 @@ import { type CheckName, judgeSample } from "../gateway/quality/checks/checks.js
 import type { Asked } from "./ask.js";
 import type { Score } from "./score.js";
 
-/** @param format the `response_format` that the request asked for */
+/** @param format the `response_format` of the request */
 export function scoreFaults(
   { faults, format }: { readonly faults: readonly CheckName[]; readonly format?: unknown },
   { prompt, end }: Asked,

@@ -1,4 +1,4 @@
-/** Scores JSON answers: whether they parse, and how many of the expected fields have the expected value. */
+/** Scores JSON answers: whether they parse, and the share of expected fields with the expected values. */
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "./fenced.js";
 import type { Score } from "./score.js";
@@ -17,7 +17,7 @@ function fieldsOf(value: unknown, path = ""): [string, unknown][] {
   return [[path, value]];
 }
 
-/** The share of right fields among the expected and the surplus ones; exact: the same value. */
+/** The share of right fields among the expected and the surplus ones; exact: equal values. */
 export function scoreJson(expected: string, answer: string): Score {
   const wanted = parseJson(expected);
   if (wanted === undefined) throw new TypeError(`expected JSON as the expected answer, got ${expected}`);

@@ -1,13 +1,13 @@
 /**
- * Statistics of two models that answer the same items. `before` and `after` are 1 for a right answer and 0 for a wrong
- * one; the drop is the share of right answers before, less the share after, so a negative drop is a gain.
+ * Statistics of two models on the same items. `before` and `after` are 1 for a right answer and 0 for a wrong one; the
+ * drop is the share of right answers before minus the share after, so a negative drop is a gain.
  */
 
 const Z_TWO_SIDED_95 = 1.959964;
 /** One-sided 95 % confidence. */
 const Z_CONFIDENCE = 1.644854;
 
-/** How the pairs of answers differ. */
+/** Differences between paired answers. */
 export interface Flips {
   readonly numItems: number;
   /** Right before, wrong after. */
@@ -33,7 +33,7 @@ export const dropOf = ({ numItems, numLost, numWon }: Flips): number => (numLost
  * McNemar's test with the mid-p correction: the probability of flips at least this uneven if both models are equally
  * good.
  *
- * @returns two-sided p, 1 where nothing flipped
+ * @returns two-sided p, 1 if nothing flipped
  */
 export function mcnemarMidP({ numLost, numWon }: Flips): number {
   const numFlips = numLost + numWon;
@@ -49,7 +49,7 @@ export function mcnemarMidP({ numLost, numWon }: Flips): number {
 }
 
 /**
- * Variance of one pair's difference if the drop is `drop` and the flips are the likeliest ones with it.
+ * Variance of one pair's difference if the drop is `drop` and the flips are the likeliest for it.
  * @param lost and won as shares
  */
 function varianceAt(drop: number, lost: number, won: number): number {
@@ -59,7 +59,7 @@ function varianceAt(drop: number, lost: number, won: number): number {
 }
 
 /**
- * Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, also with few
+ * Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, even with few
  * flips.
  */
 const tangoScore = ({ numItems: n, numLost: b, numWon: c }: Flips, drop: number): number =>
@@ -67,14 +67,14 @@ const tangoScore = ({ numItems: n, numLost: b, numWon: c }: Flips, drop: number)
 
 const BISECTIONS = 50;
 
-/** The interval of the drop whose score is within ±z. */
+/** The drops whose score is within ±z. */
 function dropWithin(flips: Flips, z: number): readonly [low: number, high: number] {
   if (flips.numItems === 0) return [-1, 1];
   const solve = (wanted: number): number => {
     let [low, high] = [-1, 1];
     for (let i = 0; i < BISECTIONS; i++) {
       const middle = (low + high) / 2;
-      // The score falls as the supposed drop grows.
+      // The score falls as the assumed drop grows.
       if (tangoScore(flips, middle) > wanted) low = middle;
       else high = middle;
     }
@@ -92,9 +92,7 @@ export const dropInterval = (flips: Flips): readonly [low: number, high: number]
  */
 export const dropBounds = (flips: Flips): readonly [low: number, high: number] => dropWithin(flips, Z_CONFIDENCE);
 
-/**
- * Deviations of one pair's difference: the gate computes with the one at its margin, while the flips have their own.
- */
+/** Deviations of one pair's difference: at the gate's margin, which the test assumes, and of the flips themselves. */
 function deviationsOf(flipShare: number, margin: number, trueDrop: number): { atMargin: number; own: number } {
   const flips = Math.max(flipShare, Math.abs(trueDrop));
   const atMargin = Math.sqrt(varianceAt(margin, (flips + trueDrop) / 2, (flips - trueDrop) / 2));
@@ -109,7 +107,7 @@ const Z_OF_POWER = { 0.8: 0.841621, 0.975: Z_TWO_SIDED_95 } as const;
  *
  * @param flipShare expected share of items whose answer becomes wrong or right
  * @param power probability that they show it
- * @returns undefined where the true drop reaches the margin, so that no number shows it
+ * @returns undefined if the true drop reaches the margin: then no number suffices
  */
 export function itemsNeeded(
   flipShare: number,
@@ -123,7 +121,7 @@ export function itemsNeeded(
 }
 
 /**
- * Probability that a gate of this margin passes a model with this true drop, at one look. With both negated: that it
+ * Probability that a gate with this margin passes a model with this true drop, in one test. With both negated: that it
  * fails the model.
  */
 export function powerOf(numItems: number, flipShare: number, margin: number, trueDrop: number): number {
@@ -140,17 +138,17 @@ function normalCdf(z: number): number {
   return z >= 0 ? (1 + erf) / 2 : (1 - erf) / 2;
 }
 
-/** The flips expected before any is seen: 5 % of 20 items. */
+/** Assumed flips before any item is seen: 5 % of 20 items. */
 const PRIOR_FLIPS = 1;
 const PRIOR_ITEMS = 20;
 /** The largest share of its wealth that a bet risks. */
 const LARGEST_BET = 0.75;
 
 /**
- * Bets against "the drop is at least (or at most) the margin", item by item; each bet depends on earlier items only. If
- * the supposition holds, the wealth exceeds 20 at any time with a probability of at most 5 % (Ville's inequality), so
- * looking after every item is allowed. Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
- * betting" (JRSS-B 2024).
+ * Bets against "the drop is at least (or at most) the margin", item by item; each bet depends only on earlier items. If
+ * the hypothesis holds, the wealth exceeds 20 at any time with a probability of at most 5 % (Ville's inequality), so
+ * testing after every item is valid. Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting"
+ * (JRSS-B 2024).
  */
 class Bets {
   #numItems = 0;
@@ -159,7 +157,7 @@ class Bets {
 
   /**
    * @param side 1 bets that the drop is below the margin, −1 that it is above
-   * @param horizon items at most, which the size of the bets is chosen for
+   * @param horizon most items; determines the size of the bets
    */
   constructor(
     private readonly margin: number,
@@ -171,7 +169,7 @@ class Bets {
   add(drop: number): void {
     const variance = (this.#numFlips + PRIOR_FLIPS) / (this.#numItems + PRIOR_ITEMS);
     const wished = Math.sqrt((2 * Math.log(1 / ALPHA)) / (variance * this.horizon));
-    // The gain of one item is within ±(1 + margin), so that the wealth stays positive.
+    // The gain of one item is within ±(1 + margin), so the wealth stays positive.
     const bet = Math.min(wished, LARGEST_BET / (1 + Math.abs(this.margin)));
     this.#logWealth += Math.log1p(bet * this.side * (this.margin - drop));
     this.#numItems++;
@@ -187,10 +185,9 @@ const ALPHA = 0.05;
 export type Verdict = "passes" | "fails" | "undecided";
 
 /**
- * Answers "is the drop below the margin?" after every item: passes or fails with 95 % confidence each, whenever one
- * stops.
+ * Tests "is the drop below the margin?" after every item: each verdict has 95 % confidence, whenever the run stops.
  *
- * @param horizon items at most
+ * @param horizon most items
  */
 export class SequentialGate {
   readonly #below: Bets;
@@ -217,7 +214,7 @@ export class SequentialGate {
   }
 }
 
-/** The verdict of one look at a number of items chosen beforehand. */
+/** The verdict of one test with a number of items chosen beforehand. */
 export function verdictOf(flips: Flips, margin: number): Verdict {
   const [low, high] = dropBounds(flips);
   if (high < margin) return "passes";

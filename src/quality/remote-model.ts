@@ -18,7 +18,7 @@ export interface RemoteModel extends Required<AskedModel> {
 interface RemoteModelOptions {
   /** The server's address, with or without /v1. */
   readonly url: string;
-  /** undefined: the first in the server's list. */
+  /** undefined: the first model in the server's list */
   readonly model: string | undefined;
   readonly apiKey: string | undefined;
   readonly temperature: number;
@@ -30,7 +30,7 @@ const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Servers write arguments as JSON's text, as an object, or as null. */
+/** Servers write arguments as JSON text, as an object, or as null. */
 const toolCallSchema = z
   .object({ function: z.object({ name: z.string(), arguments: z.unknown().optional() }) })
   .transform(({ function: { name, arguments: own } }) => ({
@@ -38,7 +38,7 @@ const toolCallSchema = z
     arguments: typeof own === "string" ? own : own == null ? "" : JSON.stringify(own),
   }));
 
-/** No tool has this name: the call scores as wrong. */
+/** No tool has this name, so the call scores as wrong. */
 const UNREADABLE: ToolCall = { name: "unreadable", arguments: "" };
 
 const callsIn = (calls: unknown): readonly ToolCall[] =>
@@ -71,7 +71,7 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
     const ask: Ask = async (messages, stop, tools = []) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
-      // A server may have another default of top_p.
+      // Sets top_p, because servers' defaults differ.
       const sampling = { temperature, top_p: 1, max_tokens: maxTokens, seed };
       const body = { model, messages, ...sampling, ...(tools.length === 0 ? {} : { tools }) };
       const reply = await call("/v1/chat/completions", body, stop);
@@ -101,7 +101,8 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
 }
 
 /**
- * Retries while the server is busy, failing or unreachable, after the pause that it asks for or twice the previous one.
+ * Retries while the server is busy, failing or unreachable, after the pause that the server requests or twice the
+ * previous one.
  */
 export async function untilTaken(
   url: string,

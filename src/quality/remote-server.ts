@@ -1,4 +1,4 @@
-/** An OpenAI-compatible server: requests under its address, with its key. */
+/** An OpenAI-compatible server: sends requests to its address, with its key. */
 import { Agent, type Dispatcher, request } from "undici";
 import { z } from "zod";
 import { errorInBody } from "../core/error-body.js";
@@ -11,10 +11,10 @@ export interface Reply {
   readonly retryAfterMs: number;
 }
 
-/** Log-probabilities of a long text take some 10 MiB. */
+/** Log-probabilities of a long text take about 10 MiB. */
 const MAX_REPLY_BYTES = 2 ** 28;
 const MOST_SAID_CHARACTERS = 300;
-/** Statuses that refuse one prompt, and are no failure of the server. */
+/** Statuses that refuse a single prompt; the server itself works. */
 export const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
 
 const modelsSchema = z.object({
@@ -22,10 +22,10 @@ const modelsSchema = z.object({
 });
 
 export class RemoteServer {
-  /** Without the /v1 that the address may end with. */
+  /** The address without a final /v1. */
   readonly root: string;
   readonly #headers: Readonly<Record<string, string>>;
-  // Headers of a long answer come at its end.
+  // No time limits, because a long answer's headers arrive with its end.
   readonly #dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, maxResponseSize: MAX_REPLY_BYTES });
 
   constructor(url: string, apiKey: string | undefined) {
@@ -67,13 +67,13 @@ export class RemoteServer {
   }
 }
 
-/** The failure as a message for people. */
+/** Describes the failure for people. */
 export const failureText = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message || String((thrown as { code?: unknown }).code) : String(thrown);
 
 export const statusText = (reply: Reply): string => `status ${reply.status}: ${saidIn(reply)}`;
 
-/** The server's own words, where its answer has the form of an error. They are shown in terminals. */
+/** The server's own message, if its answer has an error's form. Terminals show it. */
 const saidIn = ({ text }: Reply): string =>
   visible((errorInBody(text)?.message ?? text).slice(0, MOST_SAID_CHARACTERS));
 
@@ -83,7 +83,7 @@ export const noAnswer = (url: string, got: string): MillraceError =>
     hint: "check that the server runs at this address",
   });
 
-/** Throws invalid_request where the prompt is refused, and endpoint_failed. */
+/** Throws invalid_request for a refused prompt, and endpoint_failed. */
 export function parse<T>(schema: z.ZodType<T>, reply: Reply, base: string): T {
   const { status, text } = reply;
   if (REFUSED_STATUSES.includes(status)) {

@@ -36,7 +36,7 @@ const textSchema = z.object({
   usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int() }),
 });
 
-/** vLLM's form, by ids. */
+/** vLLM's form, by token id. */
 const promptScoresSchema = z.object({
   choices: z
     .array(
@@ -77,7 +77,7 @@ export async function remoteTexts(
     prefixId: tokens[0] ?? 0,
     encode: async (text) => (text === "" ? [] : (await tokensOf(text)).tokens),
     score: async (prompt, numContext, stop) => {
-      // One token is generated, which some servers need; its scores stand behind those of the prompt.
+      // One token is generated, as some servers require; its scores follow those of the prompt.
       const body = { model, prompt, temperature: 0, max_tokens: 1, logprobs: 1, echo: true };
       const { choices } = await call(scoresSchema, "/v1/completions", body, stop);
       const { token_logprobs: own, top_logprobs: top } = choices[0]!.logprobs;
@@ -100,8 +100,8 @@ export async function remoteTexts(
 }
 
 /**
- * By vLLM's `prompt_logprobs` or, of a server that has none, by `echo` with the names of tokens as ids. The first
- * answer decides for the others.
+ * Reads vLLM's `prompt_logprobs` or, for other servers, `echo` with ids as token names. The first answer decides for
+ * all later ones.
  */
 function predictor(model: string, call: CallServer): TextModel["predict"] {
   let isEchoed = false;
@@ -114,7 +114,7 @@ function predictor(model: string, call: CallServer): TextModel["predict"] {
   async function askedFor(prompt: readonly number[], numTop: number, stop: AbortSignal) {
     const body = { model, prompt, temperature: 0, max_tokens: 1, prompt_logprobs: numTop };
     const answer = await call(promptScoresSchema, "/v1/completions", body, stop).catch((thrown: unknown) => {
-      // A server may refuse a field that it does not know.
+      // A server may refuse an unknown field.
       if (thrown instanceof MillraceError && thrown.code === "invalid_request") return undefined;
       throw thrown;
     });
@@ -144,14 +144,14 @@ function predictor(model: string, call: CallServer): TextModel["predict"] {
   }
 }
 
-/** Texts of tokens would be taken for ids, or for tokens that no other model names. */
+/** Refuses texts as token names, which could pass for ids or name tokens that no other model has. */
 function idIn(name: string): string {
   const id = /^token_id:(\d+)$/.exec(name)?.[1];
   if (id === undefined) throw unable("ids of the likeliest tokens (return_tokens_as_token_ids)");
   return id;
 }
 
-/** Throws endpoint_failed where the prediction of a token is missing. @param knownAt by the place in the prompt */
+/** Throws endpoint_failed if the prediction of a token is missing. @param knownAt by the position in the prompt */
 function readPredictions(
   prompt: readonly number[],
   knownAt: (index: number) => Readonly<Record<string, number>> | null | undefined,

@@ -1,6 +1,4 @@
-/**
- * Scores an answer by rules that a program can check, as IFEval does (Zhou et al. 2023): of its length, form and words.
- */
+/** Scores an answer by rules that a program can check, as in IFEval (Zhou et al. 2023): its length, form and words. */
 import { z } from "zod";
 import { parseJson } from "./fenced.js";
 import type { Score } from "./score.js";
@@ -20,7 +18,7 @@ export const ruleSchema = z.discriminatedUnion("rule", [
   z.strictObject({ rule: z.literal("json") }),
   z.strictObject({ rule: z.literal("begins"), text }),
   z.strictObject({ rule: z.literal("ends"), text }),
-  /** How often a text occurs, in upper or lower case. `max: 0`: never. */
+  /** Number of occurrences of a text, in any letter case. `max: 0`: never. */
   z.strictObject({ rule: z.literal("contains"), text, ...range }),
 ]);
 
@@ -31,7 +29,7 @@ interface Range {
   readonly max?: number | undefined;
 }
 
-/** The share of the rules that the answer keeps. */
+/** The share of the rules that the answer follows. */
 export function scoreRules(rules: readonly Rule[], answer: string): Score {
   if (answer.trim() === "") return { score: 0, exact: false, note: "expected an answer, got an empty one" };
   const broken = rules.flatMap((rule) => faultOf(rule, answer.trim()) ?? []);
@@ -39,7 +37,7 @@ export function scoreRules(rules: readonly Rule[], answer: string): Score {
   return { score, exact: broken.length === 0, ...(broken.length === 0 ? {} : { note: broken.join("; ") }) };
 }
 
-/** Undefined: the answer keeps the rule. */
+/** Undefined: the answer follows the rule. */
 function faultOf(rule: Rule, answer: string): string | undefined {
   switch (rule.rule) {
     case "words":
@@ -65,7 +63,7 @@ function faultOf(rule: Rule, answer: string): string | undefined {
 
 const linesOf = (answer: string): string[] => answer.split("\n").filter((line) => line.trim() !== "");
 
-/** A bound that is missing bounds nothing; with neither, there has to be one at least. */
+/** A missing bound does not limit; without both, at least one is required. */
 function outside({ min, max }: Range, got: number, what: string): string | undefined {
   const least = min ?? (max === undefined ? 1 : 0);
   if (got < least) return `expected at least ${least} ${what}, got ${got}`;

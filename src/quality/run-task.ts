@@ -1,4 +1,4 @@
-/** Evaluates a model on one task: it answers all prompts, many at once, and each answer is scored as it comes. */
+/** Evaluates a model on one task: it answers all prompts, many at once, and each answer is scored when it arrives. */
 import { setMaxListeners } from "node:events";
 import { MillraceError } from "../core/errors.js";
 import { type Ask, type AskedAnswer, isRefusal, runAll, type ToolCall } from "./ask.js";
@@ -12,7 +12,7 @@ import { wilsonInterval } from "./wilson.js";
 export interface ItemResult {
   readonly prompt: ScoredChat["messages"];
   readonly answer: string;
-  /** Tools that it called; absent: none. */
+  /** The answer's tool calls; absent: none. */
   readonly calls?: readonly ToolCall[] | undefined;
   readonly expected: string;
   readonly score: number;
@@ -29,10 +29,10 @@ export interface ItemResult {
   readonly filtered?: Readonly<Record<string, string>> | undefined;
 }
 
-/** A model that can be asked. */
+/** A model that answers prompts. */
 export interface AskedModel {
   readonly ask: Ask;
-  /** For items of task files. Absent: it answers chats only. */
+  /** For items of task files. Absent: the model only answers chats. */
   readonly texts?: () => Promise<TextModel>;
 }
 
@@ -53,8 +53,8 @@ export interface TaskResult {
 }
 
 /**
- * @param concurrency answers that are written at the same time
- * @param onProgress called with the number of items done, and the one that is done now
+ * @param concurrency concurrent answers
+ * @param onProgress called with the number of finished items, and the item just finished
  */
 export async function runTask(
   model: AskedModel,

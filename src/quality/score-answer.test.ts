@@ -199,7 +199,7 @@ describe.skipIf(!hasWalls)("with a jail for generated code", () => {
 
 const python: Check = { kind: "code", language: "python", name: "add", calls };
 const pyAnswer = "def add(a, b):\n    return a + b";
-/** The caller of a generator is visible to it: here the harness's frames. */
+/** A generator can see its caller: here the harness's frames. */
 const generatorFrame = `def add(a, b):
     def walk():
         yield g.gi_frame.f_back.f_back.f_globals

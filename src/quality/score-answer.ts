@@ -20,10 +20,10 @@ import {
 } from "./text-scores.js";
 
 /**
- * Depends on its arguments only (and, for Python, on python3). Only code and SQL take time, as they are run.
+ * Depends only on its arguments (and, for Python, on python3). Only code and SQL take time, because they run.
  *
  * @param expected the right answer, or one of them
- * @param asked the prompt, to which some checks compare the answer, and how the answer ended
+ * @param asked the prompt, which some checks compare with the answer, and the reason why the answer ended
  */
 export async function scoreAnswer(
   check: Check,

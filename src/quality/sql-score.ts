@@ -1,5 +1,5 @@
 /**
- * Scores SQL by what it finds: the answer and the expected query read the same tables, in the jail of generated Python,
+ * Scores SQL by its results: the answer and the expected query read the same tables, in the jail of generated Python,
  * whose SQLite has no files to open.
  */
 import { MillraceError } from "../core/errors.js";
@@ -13,7 +13,7 @@ import { scoreExact } from "./text-scores.js";
 type SqlCheck = Extract<Check, { kind: "sql" }>;
 
 const MAX_ROWS = 10_000;
-/** Sums of the same numbers in another order differ in the last digits. */
+/** Significant digits that count, because sums of the same numbers in another order differ in the last ones. */
 const DIGITS = 12;
 
 const RUN_QUERY = `
@@ -58,7 +58,7 @@ export async function scoreSql({ setup, isOrdered }: SqlCheck, expected: string,
 
 const wrong = (note: string): Score => ({ score: 0, exact: false, note: note.slice(0, 300) });
 
-/** Rows that are no list are a set with repetitions. */
+/** Unordered rows form a multiset. */
 function textsOf(rows: Rows, isOrdered: boolean): string[] {
   const texts = rows.map((row) => JSON.stringify(row.map(rounded)));
   return isOrdered ? texts : texts.sort();

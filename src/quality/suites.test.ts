@@ -6,7 +6,7 @@ import { scoreAnswer } from "./score-answer.js";
 
 const SEED = 1_000_001;
 
-/** An answer that keeps the rules, built from them. */
+/** An answer that follows the rules, built from them. */
 function answerTo(rules: readonly Rule[]): string {
   const of = <Name extends Rule["rule"]>(name: Name) =>
     rules.find(({ rule }) => rule === name) as Extract<Rule, { rule: Name }> | undefined;
@@ -70,7 +70,7 @@ test("calls of tools: the right ones are right in any order, and each other is w
         parameters: { required: readonly string[] };
       };
       expect(Object.keys(own)).toEqual(parameters.required);
-      // Nothing of a right call must be guessed.
+      // The prompt contains every part of a right call.
       for (const value of Object.values(own)) expect(messages[0]!.content).toContain(String(value));
     }
     const made = check.calls.map(({ name, arguments: own }) => ({ name, arguments: JSON.stringify(own) }));

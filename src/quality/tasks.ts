@@ -7,7 +7,7 @@ import { readHarnessTask } from "./harness/harness-task.js";
 import type { TextItem } from "./harness/items.js";
 
 export interface EvalChat extends ScoredChat {
-  /** Absent: the chat's prompt is asked, and its check judges the answer. */
+  /** Absent: the model gets the chat's prompt, and the chat's check judges the answer. */
   readonly item?: TextItem;
 }
 
@@ -21,7 +21,7 @@ export interface EvalTask {
 /** Some families have many chats without a right answer. */
 const MAX_TRIES_PER_ITEM = 20;
 
-/** The first `count` chats that can be scored. @param chatAt the chat of this index */
+/** The first `count` scorable chats. @param chatAt returns the chat of an index */
 export function scorableChats(count: number, chatAt: (index: number) => ScoredChat): ScoredChat[] {
   const chats: ScoredChat[] = [];
   for (let index = 0; chats.length < count && index < count * MAX_TRIES_PER_ITEM; index++) {
@@ -31,19 +31,19 @@ export function scorableChats(count: number, chatAt: (index: number) => ScoredCh
   return chats;
 }
 
-/** Throws invalid_option for a name that is no task. @param wanted undefined: all */
+/** Throws invalid_option for an unknown task. @param wanted undefined: all */
 export function assertKnownTasks(wanted: readonly string[] | undefined, names: readonly string[]): void {
   const unknown = wanted?.find((name) => !names.includes(name));
   if (unknown !== undefined) throw optionError("--tasks", `of ${names.join(", ")}`, unknown);
 }
 
-/** Chats whose answers only a judge can compare are a task of their own. */
+/** Chats whose answers only a judge can compare are a separate task. */
 const taskOf = ({ family, check }: ScoredChat): string => (check.kind === "judge" ? `${family}${FOR_JUDGE}` : family);
 const FOR_JUDGE = ":judge";
 
 /**
  * The families of a file of chats, `count` chats each. Throws file_unreadable and invalid_option.
- * @param hasJudge chats whose answers only a judge can compare count too
+ * @param hasJudge whether chats whose answers only a judge can compare count too
  */
 export function tasksOfFile(
   path: string,
@@ -67,7 +67,7 @@ export function tasksOfFile(
 }
 
 /**
- * Tasks of lm-evaluation-harness, the first `count` documents of each. Throws file_unreadable, invalid_option and
+ * Tasks of lm-evaluation-harness, with the first `count` documents of each. Throws file_unreadable, invalid_option and
  * template_failed.
  */
 export function harnessTasks(paths: readonly string[], count: number): EvalTask[] {

@@ -16,7 +16,7 @@ const yesOrNo = (isRight: boolean, note?: string): Score => ({
 
 const trimLines = (text: string): string => text.replace(/[ \t\r]+$/gm, "").replace(/^\n+|\n+$/g, "");
 
-/** Ignores white space at line ends, and a surrounding code fence, which is noted and not exact. */
+/** Ignores white space at line ends, and a surrounding code fence; a fence is noted, and makes the answer inexact. */
 export function scoreExact(expected: string, answer: string): Score {
   if (trimLines(answer) === trimLines(expected)) return RIGHT;
   if (trimLines(unfence(answer)) !== trimLines(expected)) return WRONG;
@@ -41,7 +41,7 @@ export function scoreIncludes({ texts }: CheckOf<"includes">, answer: string): S
   return yesOrNo(texts.some((text) => answer.includes(text)));
 }
 
-/** A pattern that backtracks without end on a model's answer is ended after this time. */
+/** Time limit of a match, for patterns that backtrack without end on a model's answer. */
 const REGEX_MS = 1000;
 
 export function scoreRegex({ pattern, flags = "" }: CheckOf<"regex">, answer: string): Score {
@@ -59,7 +59,7 @@ export function scoreRegex({ pattern, flags = "" }: CheckOf<"regex">, answer: st
 
 export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {
   const plain = answer.replaceAll("\u2212", "-").replace(/(?<=\d),(?=\d{3}(?!\d))/g, "");
-  // A minus after a digit or a letter is no sign of the number; commas may separate thousands.
+  // A minus after a digit or a letter is not a number's sign; commas may separate thousands.
   const numbers = plain.match(/(?:(?<![\w.])-)?(?:\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:e[-+]?\d+(?!\w))?/gi);
   if (numbers === null) return { ...WRONG, note: "no number" };
   return yesOrNo(Number(numbers.at(-1)) === value);
@@ -137,7 +137,7 @@ function pairOverlap(expected: string, answer: string): number {
   return numPairs === 0 ? Number(expected === answer) : (2 * numShared) / numPairs;
 }
 
-/** A summary longer than this, relative to the expected one, is no summary. */
+/** A summary longer than this, relative to the expected one, fails. */
 const MAX_LENGTH_RATIO = 2;
 
 /** Mean of the share of facts stated and the overlap of word pairs; exact: all facts, and short. */

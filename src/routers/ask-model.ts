@@ -1,4 +1,4 @@
-/** Asks a model behind an OpenAI-compatible server for answers, with the log-probabilities that a router judges by. */
+/** Asks a model behind an OpenAI-compatible server for answers with the log-probabilities that a router needs. */
 import { performance } from "node:perf_hooks";
 import { Agent, request } from "undici";
 import { MillraceError } from "../core/errors.js";
@@ -9,12 +9,12 @@ import { REFUSED_STATUSES, type Reply } from "../quality/remote-server.js";
 
 interface AskedModel {
   readonly signals: AnswerSignals;
-  /** From sending the request to the whole answer. */
+  /** Seconds from sending the request to the whole answer. */
   readonly seconds: number;
 }
 
 export interface ModelClient {
-  /** Throws invalid_request for a prompt that is refused, and endpoint_failed where the server does not answer. */
+  /** Throws invalid_request for a refused prompt, and endpoint_failed where the server does not answer. */
   ask(model: string, messages: readonly Message[], fields: object, signal: AbortSignal): Promise<AskedModel>;
   close(): Promise<void>;
 }
@@ -24,7 +24,7 @@ const MAX_TRIES = 6;
 /** @param url the server's address, with or without /v1 */
 export function openModelClient(url: string, apiKey: string | undefined): ModelClient {
   const target = `${url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1")}/chat/completions`;
-  // Headers of a long answer come at its end.
+  // No time limits, because a long answer's headers arrive with its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   const headers = {
     "content-type": "application/json",

@@ -1,4 +1,4 @@
-/** Says how good both answers of a pair are: by the prompts' checks, by equality, or by a judge. */
+/** Scores both answers of a pair: by the prompts' checks, by equality, or by a judge. */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { isSame } from "../gateway/cascade/compare.js";
@@ -20,13 +20,13 @@ import type { Pair } from "./pairs.js";
 
 export type Label = "check" | "equal" | "judge";
 
-/** From 0 to 1 each. */
+/** Scores from 0 to 1. */
 export interface Qualities {
   readonly small: number;
   readonly large: number;
 }
 
-/** A judge that gives fewer verdicts than this share is no judge of these pairs. */
+/** Least share of verdicts: below it the judge cannot judge these pairs. */
 const MIN_VERDICTS = 0.75;
 
 /** The default: checks where every prompt has one, else equality. */
@@ -35,7 +35,7 @@ export function labelFor(pairs: readonly Pair[]): Label {
   return hasChecks ? "check" : "equal";
 }
 
-/** Fully right is 1, everything else 0. */
+/** A fully right answer scores 1, every other one 0. */
 export async function byChecks(pairs: readonly Pair[]): Promise<Qualities[]> {
   const missing = pairs.find(({ prompt: { check, expected } }) => check === undefined || expected === undefined);
   if (missing !== undefined) {
@@ -53,7 +53,7 @@ export async function byChecks(pairs: readonly Pair[]): Promise<Qualities[]> {
   return qualities;
 }
 
-/** The large model's answer is right by definition. */
+/** The large model's answer counts as right by definition. */
 export function byEquality(pairs: readonly Pair[]): Qualities[] {
   return pairs.map(({ small, large }) => ({ small: Number(isSame(small.text, large.text)), large: 1 }));
 }

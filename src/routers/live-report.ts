@@ -1,4 +1,4 @@
-/** The state of the cascades of a running fleet, from its administrator's path. */
+/** Reads the state of a running fleet's cascades from its admin API. */
 import { request } from "undici";
 import { z } from "zod";
 import { errorInBody } from "../core/error-body.js";
@@ -26,7 +26,7 @@ type LiveCascade = z.infer<typeof answerSchema>["data"][number];
 
 const KEY_HINT = "the fleet needs an admin-key, and this command the same as --admin-key";
 
-/** Throws the fleet's own error where it refuses, and upstream_failed where no fleet answers. */
+/** Throws the fleet's own error for a refusal, and upstream_failed where no fleet answers. */
 export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
   const target = `${url.replace(/\/+$/, "")}/admin/cascades`;
   const headers = adminKey === undefined ? {} : { authorization: `Bearer ${adminKey}` };

@@ -1,6 +1,5 @@
 /**
- * Collects two models' answers to the same prompts. Every answer is kept in a file as it comes, so that a stopped run
- * resumes.
+ * Collects two models' answers to the same prompts. A file keeps each answer as it arrives, so a stopped run resumes.
  */
 import { setMaxListeners } from "node:events";
 import { readFileSync } from "node:fs";
@@ -26,13 +25,13 @@ const recordSchema = z.object({
   margins: z.array(z.number()),
   numPromptTokens: z.number(),
   numOutputTokens: z.number(),
-  /** Seconds of a machine that computed `concurrency` answers at once. */
+  /** Machine time of the answer in seconds, with `concurrency` answers at once. */
   seconds: z.number(),
 });
 
 export type AnswerRecord = z.infer<typeof recordSchema>;
 
-/** The facts that the answers depend on, beside the prompts. */
+/** The conditions of the answers, beside the prompts. */
 export interface PairTerms {
   readonly url: string;
   readonly small: string;
@@ -51,7 +50,7 @@ export interface Pair {
 
 const round = (value: number): number => Math.round(value * 1e4) / 1e4;
 
-/** Opens the folder's files. Throws invalid_option if it has answers under other terms. */
+/** Opens the folder's files. Throws invalid_option if its answers have other terms. */
 export function openPairs(folder: string, terms: PairTerms) {
   keepTerms(folder, TERMS_FILE, terms);
   return filesOf(folder);
@@ -78,7 +77,7 @@ export function filesOf(folder: string) {
 
 type Files = ReturnType<typeof filesOf>;
 
-/** One model after the other, so that the times of each are its own. */
+/** Asks one model after the other, so that neither affects the other's times. */
 export async function collectPairs(
   client: ModelClient,
   prompts: readonly Prompt[],

@@ -7,7 +7,7 @@ import { lastText } from "../gateway/routes/request-facts.js";
 import type { Qualities } from "./labels.js";
 import type { AnswerRecord, Pair, PairTerms } from "./pairs.js";
 
-/** US dollars for a million tokens. */
+/** US dollars per million tokens. */
 export interface TokenPrice {
   readonly input: number;
   readonly output: number;
@@ -31,7 +31,8 @@ export interface CascadeFigures {
   /** Share of requests that the small model answers. */
   readonly kept: Interval;
   /**
-   * seconds: of the machine, with the collection's number of answers at once; dollars: by the prices. Of one request.
+   * Cost unit of one request. seconds: of the machine, with the collection's number of concurrent answers; dollars: by
+   * the prices.
    */
   readonly costUnit: "seconds" | "dollars";
   readonly cost: Readonly<Record<"small" | "large" | "cascade", Interval>>;
@@ -59,7 +60,7 @@ const LOW = 0.025;
 export const pairFeatures = ({ prompt, small }: Pair): number[] =>
   featuresOf(small, lastText({ messages: prompt.messages }));
 
-/** @param auditShare share of requests that go to both models, and so cost as much as both */
+/** @param auditShare share of requests that go to both models, at the cost of both */
 export function figuresOf(
   pairs: readonly Pair[],
   qualities: readonly Qualities[],
@@ -117,7 +118,7 @@ export function figuresOf(
 
 type Measures = ReturnType<typeof measures>;
 
-/** An audited request costs both models, and its client gets the large one's answer. */
+/** An audited request costs both models, and its client gets the large model's answer. */
 function measures(items: readonly Item[], auditShare: number) {
   const mean = (of: (item: Item) => number): number => items.reduce((sum, item) => sum + of(item), 0) / items.length;
   const quality = { small: mean((item) => item.quality.small), large: mean((item) => item.quality.large) };
@@ -127,7 +128,7 @@ function measures(items: readonly Item[], auditShare: number) {
   const judgedCost = cost.small + mean(({ isKept, cost: each }) => (isKept ? 0 : each.large));
   const cascadeQuality = (1 - auditShare) * judgedQuality + auditShare * quality.large;
   const cascadeCost = (1 - auditShare) * judgedCost + auditShare * (cost.small + cost.large);
-  // A cascade that costs more than the large model alone has that as its rival.
+  // If a cascade costs more than the large model, the large model alone is its rival.
   const toSmall = Math.min(1, Math.max(0, (cost.large - cascadeCost) / (cost.large - cost.small)));
   return {
     kept,

@@ -30,18 +30,18 @@ export interface RouteReport {
   readonly figures: CascadeFigures;
 }
 
-/** Fewer examples say little, and their floor would be 1. */
+/** With fewer examples a router learns little, and its floor would be 1. */
 const MIN_PAIRS = 100;
 
 const labelsPath = (folder: string): string => join(folder, "qualities.json");
 const routerPath = (folder: string): string => join(folder, "router.json");
 
-/** The labels that a report needs beside the answers. */
+/** The labels that a report needs, beside the answers. */
 interface Labelled {
   readonly prompts: string;
   readonly label: Label;
   readonly holdoutShare: number;
-  /** By prompt id. */
+  /** Scores by prompt id. */
   readonly qualities: Readonly<Record<string, Qualities>>;
 }
 
@@ -61,7 +61,7 @@ export async function trainRoute(
     assertEnough(answered);
     const label = options.label ?? labelFor(answered);
     const labels = await labelled(label, answered);
-    // A pair without a verdict is evidence for neither model.
+    // A pair without a verdict says nothing about either model.
     const pairs = answered.filter((_, index) => labels[index] !== undefined);
     const qualities = labels.filter((quality) => quality !== undefined);
     const byId = Object.fromEntries(pairs.map(({ prompt }, index) => [prompt.id, qualities[index]!]));
@@ -106,9 +106,9 @@ function assertEnough(pairs: readonly Pair[]): void {
 }
 
 export interface ReportOptions {
-  /** The folder of a training. */
+  /** The training's folder. */
   readonly out: string;
-  /** undefined: the router's own. */
+  /** undefined: the router's own floor */
   readonly floor: number | undefined;
   readonly auditShare: number;
   readonly prices: Prices | undefined;

@@ -21,8 +21,8 @@ import type { FromTokenizerThread } from "./tokenizer-thread.js";
 const MAX_SHORT_JOB = 16 * 1024;
 
 /**
- * Time for a job in the thread, the tokenizer's reading included: twenty times the time that a text of published models
- * takes.
+ * Time limit of a job in the thread, including loading the tokenizer: twenty times the time that texts of published
+ * models take.
  */
 const LIMIT_MS = 20_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
@@ -74,7 +74,7 @@ export class AsyncTokenizer {
     return this.#run({ kind: "encode", texts, options, maxTokens }) as Promise<readonly Encoded[]>;
   }
 
-  /** A text's ids as JSON and, on demand, the text or the piece of each. */
+  /** A text's ids as JSON and, on request, each token's text or piece. */
   list(text: string, options: EncodeOptions, details: TokenDetails): Promise<TokenList> {
     return this.#run({ kind: "list", text, options, details }) as Promise<TokenList>;
   }
@@ -93,9 +93,8 @@ export class AsyncTokenizer {
   }
 
   /**
-   * Encodes texts that the caller's thread encodes itself later. Does nothing where the time of the tokenizer's
-   * expressions is known.
-   * @throws tokenizer_timeout
+   * Encodes in the thread the texts that the caller's thread encodes itself later. Does nothing where the time of the
+   * tokenizer's expressions is known.
    */
   async tryOut(texts: readonly string[]): Promise<void> {
     if (!this.tokenizer.hasOwnExpressions) return;
@@ -111,7 +110,7 @@ export class AsyncTokenizer {
       if (answer.kind === "done") return answer.result;
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
       if (isUntried) throw filesChanged();
-      // If the files became unreadable or changed, the caller's thread continues with the tokenizer that is loaded.
+      // If the files became unreadable or changed, the caller's thread continues with the loaded tokenizer.
       this.#shared.thread = undefined;
       thread.end();
     }

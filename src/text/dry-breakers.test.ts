@@ -1,11 +1,11 @@
-/** DRY's breakers as tokens, in a vocabulary that is easy to read, and against a search without shortcuts. */
+/** DRY's breakers as tokens, in a readable vocabulary, and compared with a search without shortcuts. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { AsyncTokenizer } from "./async-tokenizer.js";
 import { dryBreakersOf } from "./dry-breakers.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
-/** Encodes a text as the single characters that the vocabulary has. */
+/** Encodes a text as single characters of the vocabulary. */
 function tokenizerOf(tokens: readonly string[]): Tokenizer {
   return {
     vocabSize: tokens.length,

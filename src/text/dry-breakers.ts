@@ -1,6 +1,6 @@
 /**
- * The tokens that stand for DRY's sequence breakers, as llama.cpp finds them: every token with the breaker in its text,
- * and every token that ends with the breaker's beginning, if the tokens of the rest come behind it.
+ * The tokens that contain DRY's sequence breakers, by llama.cpp's rule: every token with the breaker in its text, and
+ * every token that ends with the breaker's beginning, if the tokens of the rest follow it.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import type { AsyncTokenizer } from "./async-tokenizer.js";
@@ -12,9 +12,9 @@ interface Breaker {
   readonly tail: readonly number[];
 }
 
-/** Tokens of a tail: longer ones are cut, which breaks repetitions off a little more often. */
+/** Most tokens of a tail: a longer tail is cut, which breaks repetitions slightly more often. */
 export const MAX_DRY_TAIL = 20;
-/** Texts whose tokens are remembered: clients send the same ones with each request. */
+/** Texts with cached tokens: clients send the same ones with each request. */
 const MAX_KEPT = 256;
 
 interface Vocabulary {
@@ -51,7 +51,7 @@ async function find(search: VocabularySearch, encoder: AsyncTokenizer, text: str
   return breakers;
 }
 
-/** @param texts none is empty */
+/** @param texts non-empty texts */
 export async function dryBreakersOf(
   tokenizer: Tokenizer,
   encoder: AsyncTokenizer,

@@ -1,6 +1,6 @@
 /**
- * A tokenizer.json whose regular expression never ends: nothing waits for it on the thread that serves, and it ends
- * with a code.
+ * A tokenizer.json with an endless regular expression: the serving thread never waits for it, and the request ends with
+ * an error code.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { TRIAL_TEXTS } from "./trial-texts.js";
 const root = mkdtempSync(join(tmpdir(), "millrace-hostile-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-/** The threads have clocks of their own. */
+/** The threads use real clocks. */
 beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => {
   vi.useRealTimers();
@@ -26,7 +26,7 @@ afterEach(() => {
 let numFolders = 0;
 const folderWith = (regex: string) => writeFolderWithRegex(join(root, String(numFolders++)), regex);
 
-/** As CATASTROPHIC, of a letter that the trial has no run of. */
+/** Like CATASTROPHIC, but for a letter without a run in the trial texts. */
 const LATER = "(Z+)+$|[^Z]+";
 const options = { addSpecial: false, parseSpecial: true };
 

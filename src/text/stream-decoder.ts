@@ -1,14 +1,14 @@
-/** Decodes token ids one by one; only complete characters are returned. */
+/** Decodes token ids one by one, and returns only complete characters. */
 
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;
-  /** Special tokens that are never left out of the text. */
+  /** Special tokens that stay in the text. */
   readonly keptTokenIds?: ReadonlySet<number> | undefined;
   /**
-   * The ids continue a text, as generated tokens do, so a leading space belongs to the text and is not SentencePiece's
-   * dummy prefix.
+   * Whether the ids continue a text, as generated tokens do: a leading space then belongs to the text, and is not
+   * SentencePiece's dummy prefix.
    */
   readonly continuesText?: boolean;
 }
@@ -47,7 +47,7 @@ export class StreamDecoder {
     return this.#utf8.decode(bytes, { stream: true });
   }
 
-  /** A special token that is not part of the text. */
+  /** Whether the text omits this special token. */
   isLeftOut(id: number): boolean {
     return !this.#keepsSpecial && this.#tokenizer.isSpecial(id) && this.#keptTokenIds?.has(id) !== true;
   }

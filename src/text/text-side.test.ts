@@ -1,4 +1,4 @@
-/** The files of a model other than its weights are read, in both model formats. */
+/** Reads a model's files other than its weights, in both model formats. */
 
 import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

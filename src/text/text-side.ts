@@ -12,7 +12,7 @@ export interface TextSide {
   /** The same tokenizer, for texts of any length. */
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  /** Prompts of an embedding model that has them. */
+  /** The prompts of an embedding model; undefined: the model has none. */
   readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** The sampling defaults in the model's files. Throws if a value is invalid for requests. */
   readonly readSampling: () => SamplingDefaults;
@@ -40,7 +40,8 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
 }
 
 /**
- * Tries the tokenizer on another thread before this thread encodes any text: a file's own expression may take any time.
+ * Tries the tokenizer on another thread before this thread encodes any text: a file's own expression may take unbounded
+ * time.
  */
 async function tryOut(tokenizer: Tokenizer, asyncTokenizer: AsyncTokenizer): Promise<void> {
   if (!tokenizer.hasOwnExpressions) return;

@@ -13,7 +13,7 @@ export function tokenText(tokenizer: Tokenizer, tokenId: number): string {
   return `bytes:${piece.map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
 }
 
-/** A token's text, or its bytes where they are not valid UTF-8 by themselves, as llama-server has it. */
+/** A token's text, or its bytes where they are not valid UTF-8 by themselves, as in llama-server. */
 export function tokenPiece(tokenizer: Tokenizer, tokenId: number): string | readonly number[] {
   const bytes = tokenizer.tokenBytes(tokenId);
   try {

@@ -9,7 +9,7 @@ import { createTokenizer } from "./tokenizer/create-tokenizer.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 export interface TokenizerSource {
-  /** A file, or a folder. */
+  /** Path of a file or folder. */
   readonly path: string;
   /** Identifies the files by inode and size, so that replaced files have another state. */
   readonly state: string;

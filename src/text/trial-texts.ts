@@ -1,5 +1,5 @@
 /**
- * Trial texts for a tokenizer whose expressions may take any time: the texts that a process encodes on its own thread
+ * Trial texts for a tokenizer with expressions of unbounded time: the texts that a process encodes on its own thread
  * for every request. The tokenizer must first finish them on a thread that can be ended. The long runs among them
  * reveal the usual expressions that never end before a request does.
  */

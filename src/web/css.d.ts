@@ -1,2 +1,2 @@
-/** The bundler takes styles from imports. */
+/** Lets the bundler take styles from imports. */
 declare module "*.css";

@@ -26,13 +26,13 @@ interface Page {
   readonly hash: string;
   readonly name: string;
   readonly view: ComponentType;
-  /** Only a gateway has this page. */
+  /** Whether only a gateway has this page. */
   readonly isFleets: boolean;
-  /** Opened seldom: under "More" where the header has no room for all pages. */
+  /** Seldom opened: under "More" where the header lacks room for all pages. */
   readonly isMore?: boolean;
 }
 
-/** As many links have room beside the name, two sign-ins and the theme in a window of 1280 pixels. */
+/** Most links that fit beside the name, two sign-ins and the theme in a window of 1280 pixels. */
 const MOST_LINKS = 7;
 
 const PAGES: readonly Page[] = [
@@ -57,7 +57,7 @@ const hash = signal(location.hash);
 /** Addresses of conversations belong to the first page. */
 const viewOf = (address: string) => (PAGES.find((one) => one.hash === address) ?? PAGES[0]!).view;
 addEventListener("hashchange", () => {
-  // The page that is left may have asked for a sign-in that the next one does not need.
+  // The previous page may have asked for a sign-in that the next one does not need.
   if (viewOf(location.hash) !== viewOf(hash.value)) wantedSignIn.value = undefined;
   hash.value = location.hash;
 });
@@ -80,7 +80,7 @@ interface PageLinksProps {
 function PageLinks({ pages, open }: PageLinksProps) {
   const links = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    // In a narrow window, the links are scrolled: the page's own has to be seen, once they are all there.
+    // In a narrow window the links scroll: brings the page's own link into view when all links exist.
     links.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [open, pages.length]);
   const linkTo = (one: Page) => (
@@ -116,12 +116,12 @@ export function Shell() {
   }, []);
   document.documentElement.dataset.theme = theme.value;
   const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value === true);
-  // A page that only gateways have waits until the server has said that it is a gateway: another page in the meantime
-  // would ask for another key.
+  // A gateway's page waits until the server reports that it is a gateway: another page would ask for another key
+  // meanwhile.
   const isKnown = isFleet.value !== undefined || PAGES.every((one) => !one.isFleets || one.hash !== hash.value);
   const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
   const View = page?.view;
-  // Pages that do not show the list of models ask nobody to sign in for it.
+  // Pages without the list of models ask for no sign-in for it.
   const showsModels = View === ModelsPage || View === RoutingPage;
   const asker = View === Playground ? "client" : showsModels ? "operator" : "nobody";
   useEffect(() => void loadModels(asker), [asker, signIns.value]);

@@ -1,4 +1,4 @@
-/** The form that asks for a key, and who is signed in. */
+/** The form that asks for a key, and the display of who is signed in. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError, type Asker, call, wantedSignIn } from "./api/client.js";
@@ -11,7 +11,7 @@ const labelOf = (asker: Asker): string => {
   return isFleet.value ? "Your key as an operator of this gateway" : "The administrator's key";
 };
 
-/** The browser keeps a cookie instead of the key; no copy of the key remains once the form is closed. */
+/** The browser gets a cookie for the key; no copy of the key remains once the form is closed. */
 async function signIn(key: string, asker: Asker): Promise<void> {
   const answer = await call("session", { method: "POST", json: { key }, as: "nobody" });
   const signedIn = (await answer.json()) as Session;
@@ -23,12 +23,12 @@ async function signIn(key: string, asker: Asker): Promise<void> {
   throw new Error(`signed in as ${got}; this page needs the key of ${needed}`);
 }
 
-/** @param onDone shows the page anew */
+/** @param onDone renders the page again */
 export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): void }) {
   const error = useSignal<string | undefined>(undefined);
   const input = useRef<HTMLInputElement>(null);
-  // After a press of its button, the form takes the focus, and Escape gives it back. A form that the page opens by
-  // itself leaves the focus where it is.
+  // A form that the visitor opens takes the focus, and Escape returns it. A form that the page opens leaves the focus
+  // where it is.
   const opener = useRef<HTMLButtonElement>(undefined);
   useEffect(() => {
     const focused = document.activeElement;
@@ -77,8 +77,8 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
 }
 
 /**
- * In the header: each of the two that somebody can be signed in as, so that nobody uses another's without seeing it.
- * The whole names and a sign-out for each are in the menu.
+ * Shows both possible sign-ins in the header, so that nobody uses another person's unnoticed. The menu has the full
+ * names and a sign-out for each.
  */
 export function SignedIn({ onDone }: { onDone(): void }) {
   const { name, role, is_client, client, ways = [] } = session.value ?? {};

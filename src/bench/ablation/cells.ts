@@ -62,7 +62,7 @@ export const isLadderCell = ({ workloadName }: { readonly workloadName: string }
   workloadName.startsWith(LADDER);
 
 export const STATIC_BATCH = 16;
-/** For tokens that a server adds to a prompt. */
+/** Room for tokens that a server adds to a prompt. */
 export const LADDER_ROOM = 64;
 const BURST_REQUESTS = 50;
 const SHARED_PARTS = [0, 0.5, 0.6, 0.8];

@@ -45,7 +45,7 @@ test("cells scale with their memory, are selected by name, and refer to existing
   expect(cells[0]!.targets).toHaveLength(names.length - 2);
   const ladder = ablationCells({ ...wishes, only: [LADDER.trim()] }, names);
   expect(ladder.map((cell) => cell.name)).toEqual(["ladder 512/512, 1 at once", "ladder 512/512, 2 at once"]);
-  // One size for all, so that a server stays up for the ladder.
+  // All cells have one size, so that a server stays up for the ladder.
   expect(ladder[0]!.shape).toEqual(ladder[1]!.shape);
   expect(ladder[0]!.targets).toContain(TRANSFORMERS);
   expect(ladder[1]).toMatchObject({ workload: { promptTokens: 256, outputTokens: 256 }, shape: { seats: 2 } });

@@ -1,7 +1,7 @@
 /**
  * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla
- * has the foundation (continuous batching and, where the engine can do without, paged KV memory); all together has
- * every layer. The folder `engines` has the layers of each engine.
+ * has the foundation (continuous batching and, if the engine can disable it, paged KV memory); all together has every
+ * layer. The folder `engines` has the layers of each engine.
  */
 import type { ServerShape } from "../workload/scenarios.js";
 
@@ -35,9 +35,9 @@ export const HALF = "all, half the threads";
 export const TRANSFORMERS = "transformers";
 export const TRANSFORMERS_BATCHES = "transformers, static batches";
 
-/** Alone, a layer of the foundation is added to naive, and an optimisation to vanilla. */
+/** Name of a layer measured alone: a layer of the foundation is added to naive, an optimisation to vanilla. */
 export const aloneName = (base: typeof NAIVE | typeof VANILLA, layer: string): string => `${base} + ${layer}`;
-/** The variant with one layer of the foundation: vanilla, if the foundation has no other. */
+/** Name of the variant with one layer of the foundation: vanilla, if the foundation has only this layer. */
 export const foundationName = (foundation: readonly unknown[], layer: string): string =>
   foundation.length === 1 ? VANILLA : aloneName(NAIVE, layer);
 export const withoutName = (layer: string): string => `all but ${layer}`;

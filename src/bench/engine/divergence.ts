@@ -33,8 +33,8 @@ export function openScorer(
 
 /**
  * @param windows token ids of texts, at least two tokens each, computed separately
- * @param numDecoded tokens at the end of each that are decoded one by one; if there are some, their predictions alone
- * are compared
+ * @param numDecoded number of tokens at each window's end to decode one by one; if above 0, only their predictions are
+ *   compared
  */
 export async function divergenceOf(
   reference: EngineCore,

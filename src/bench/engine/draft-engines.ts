@@ -31,16 +31,16 @@ const shapeOf = (modelPath: string, numThreads: number, batches: readonly number
   packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
 });
 
-/** An engine of this process, whose steps the caller runs. */
+/** An engine in this process; the caller runs its steps. */
 export interface SteppedEngine {
   readonly core: EngineCore;
   close(): Promise<void>;
 }
 
 /**
- * An engine that computes every prompt, with memory of its own that `close` gives back. Throws the errors of opening
+ * Creates an engine that computes every prompt, with its own memory, which `close` frees. Throws the errors of opening
  * the model and its drafter.
- * @param maxModelLen of the longest request
+ * @param maxModelLen length of the longest request
  */
 export async function openSteppedEngine(
   modelPath: string,

@@ -155,9 +155,9 @@ export async function runPair(
 
 interface Answer {
   readonly tokens: readonly number[];
-  /** Steps that gave tokens. */
+  /** Number of steps that produced tokens. */
   readonly numSteps: number;
-  /** When the first token and the last came, on the clock of `performance.now`. */
+  /** Times of the first and the last token, on the clock of `performance.now`. */
   readonly firstMs: number;
   readonly lastMs: number;
 }

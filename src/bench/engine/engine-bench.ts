@@ -77,7 +77,7 @@ function warmUpOf(spec: EngineBenchSpec): EngineBenchSpec {
 async function measure(engine: Engine, spec: EngineBenchSpec, batch: number, seed: number): Promise<EngineBenchSample> {
   const { promptTokens, genTokens, sharedPrefix } = spec;
   const { vocabSize } = engine.info;
-  // Each round has a seed of its own, so that no prompt is in the prefix cache.
+  // Each round has its own seed, so that no prompt is in the prefix cache.
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix, vocabSize }, seed);
   const round = await runRound(engine, { prompts, genTokens });
   return {

@@ -15,7 +15,10 @@ export interface KvQualitySpec {
   readonly modelPath: string;
   readonly kvCacheDtype: KvType;
   readonly kvEviction?: EvictionOptions | undefined;
-  /** Tokens at the end of each window that are decoded one by one, after entries of the others are evicted; 0: none. */
+  /**
+   * Tokens at the end of each window that are decoded one by one, after entries of the earlier ones are evicted; 0:
+   * none.
+   */
   readonly numDecoded: number;
   /** Tokens per window; each window is computed separately. */
   readonly window: number;

@@ -13,8 +13,8 @@ export class OracleDrafter implements Drafter {
    * @param outputOf the tokens that a request, given by its id, will output; undefined: unknown
    * @param acceptance probability that a draft token is right
    * @param random uniform in [0, 1)
-   * @param hasAlternatives it also names two other tokens for the first place; where its own is wrong, the right one is
-   * among them
+   * @param hasAlternatives whether it also proposes two other tokens for the first position, the right one among them
+   *   if its own is wrong
    */
   constructor(
     private readonly outputOf: (requestId: number) => readonly number[] | undefined,

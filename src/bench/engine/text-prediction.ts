@@ -1,4 +1,4 @@
-/** Tells weights that were trained from random ones, on which drafts and quality mean nothing. */
+/** Distinguishes trained weights from random ones, for which drafts and quality mean nothing. */
 import { createBackend } from "../../backend/create/create-backend.js";
 import type { StartStage } from "../../core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";

@@ -86,7 +86,7 @@ function fileBytes({ type, rows, cols }: MatrixShape): number {
   return ((rows * cols) / numValues) * byteLength;
 }
 
-/** Weights in the engine's layout, one behind the other; packed if the type has a packed form. */
+/** Weights in the engine's layout, one after another; packed if the type has a packed form. */
 export function weightsOf(recording: Recording, shape: MatrixShape, numWeights: number): WeightHandle[] {
   const { device } = recording;
   const { type, rows, cols } = shape;

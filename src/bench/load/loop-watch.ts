@@ -96,7 +96,7 @@ function scheduleOf(): Schedule {
     const [, waitNs, numWakeUps] = readFileSync("/proc/self/schedstat", "utf8").split(" ").map(Number);
     return { waitMs: waitNs! / 1e6, numWakeUps: numWakeUps! };
   } catch {
-    // Other systems than Linux have no such counters.
+    // Only Linux has these counters.
     return { waitMs: 0, numWakeUps: 0 };
   }
 }

@@ -1,4 +1,4 @@
-/** Follows one answer of `/v1/embeddings`. It counts as arrived as a whole, with its last byte. */
+/** Follows one answer of `/v1/embeddings`, which counts as arriving whole, with its last byte. */
 import { z } from "zod";
 import type { Turn } from "../workload/session.js";
 import { DETAIL_CHARS, type Failure, type RequestPlace, type RequestRecord } from "./record.js";
@@ -8,7 +8,7 @@ const answered = z.object({
   usage: z.object({ prompt_tokens: z.int().min(1) }),
 });
 
-/** Vectors and tokens of an answer's text; a failure if it is none. */
+/** Number of vectors and tokens in an answer's text; a failure if the text has another form. */
 export function readVectors(
   text: string,
 ): { readonly vectors: readonly (readonly number[])[]; readonly numTokens: number } | Failure {

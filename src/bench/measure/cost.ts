@@ -1,12 +1,12 @@
 /**
- * What answered tokens and requests cost: on a machine that is paid by the hour, over whole runs, their ends included,
- * or at an API that is paid by the token.
+ * Cost of tokens and requests: on a machine paid by the hour, over whole runs including their ends, or at an API paid
+ * by the token.
  */
 import { chargeOf } from "../../gateway/prices/tiered-price.js";
 import type { TieredPrice } from "../../gateway/usage/price.js";
 import type { BenchRun, RunMetrics } from "../results/schema.js";
 
-/** In the currency of the price. */
+/** Costs in the currency of the price. */
 export interface Cost {
   readonly perMillionOutput: number;
   /** Per million tokens of prompts and answers. */
@@ -14,12 +14,12 @@ export interface Cost {
   readonly perThousandRequests: number;
 }
 
-/** Of an API's tokens. */
+/** Prices of an API's tokens. */
 export type ListPrice = TieredPrice;
 
 type Counted = Pick<RunMetrics, "numRequests" | "failures" | "promptTokens" | "outputTokens" | "durationMs">;
 
-/** From the sums over all runs. @returns undefined where no token was generated */
+/** Cost from the sums over all runs. @returns undefined where no token was generated */
 export function costOf(runs: readonly Counted[], pricePerHour: number): Cost | undefined {
   const sum = (value: (run: Counted) => number): number => runs.reduce((total, run) => total + value(run), 0);
   const numFailed = sum(({ failures }) => failures.reduce((count, failure) => count + failure.count, 0));
@@ -30,7 +30,10 @@ export function costOf(runs: readonly Counted[], pricePerHour: number): Cost | u
   });
 }
 
-/** At an API's list price in dollars, cached tokens at theirs. @returns undefined where no token was generated */
+/**
+ * Cost at an API's list price in dollars, with the lower price for cached tokens. @returns undefined where no token was
+ * generated
+ */
 export function costByList({ requests }: Pick<BenchRun, "requests">, price: ListPrice): Cost | undefined {
   const answered = requests.filter(({ failure }) => failure === undefined);
   const nanoDollars = answered.reduce((sum, { prompt, cached, output }) => {

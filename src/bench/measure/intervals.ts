@@ -60,7 +60,7 @@ export function unpairedRatio(a: readonly number[], b: readonly number[]): Estim
   const difference = now.mean - then.mean;
   const numRuns = a.length + b.length;
   const variance = now.ofMean + then.ofMean;
-  // Equal runs, or a single one, say nothing about noise.
+  // Equal runs, or a single one, give no estimate of the noise.
   if (!(variance > 0)) return { value: Math.exp(difference), numRuns };
   const freedom = variance ** 2 / (now.ofMean ** 2 / now.degrees + then.ofMean ** 2 / then.degrees);
   const half = tQuantile(Math.max(1, Math.floor(freedom))) * Math.sqrt(variance);
@@ -82,7 +82,7 @@ export interface Difference extends Partial<Interval> {
 
 export interface GroupedMean extends Partial<Interval> {
   readonly value: number;
-  /** Of all groups. */
+  /** Number of members in all groups. */
   readonly numMembers: number;
 }
 

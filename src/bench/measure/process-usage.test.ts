@@ -8,7 +8,7 @@ test.skipIf(process.platform !== "linux")("a busy child counts with its parent, 
   const busy = "const a = Buffer.alloc(1 << 27, 1); console.log(1); for (;;) a[0]++;";
   const spawnChild = `require('child_process').spawn(process.execPath, ['-e', '${busy}'], { stdio: 'inherit' })`;
   const parent = spawn(process.execPath, ["-e", spawnChild], { stdio: ["ignore", "pipe", "ignore"] });
-  // The child says when it has its memory, however long its start takes.
+  // The child reports that it has its memory, however long its start takes.
   await once(parent.stdout, "data");
   const watch = new ProcessWatch(parent.pid!);
   await sleep(1500);

@@ -5,7 +5,7 @@ import type { RequestRecord } from "../load/record.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 import { measureRun, throughputOf, voidReasons } from "./run-metrics.js";
 
-/** Sent at `sentMs`, chunks at these times after it. */
+/** A record sent at `sentMs`, with chunks at these times after it. */
 function record(sentMs: number, chunks: readonly number[], more: Partial<RequestRecord> = {}): RequestRecord {
   const chunkAtMs = chunks.map((atMs) => sentMs + atMs);
   return {

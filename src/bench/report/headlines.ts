@@ -13,7 +13,7 @@ import { figure, milliseconds, NONE } from "./words.js";
 export interface Headline {
   readonly label: string;
   readonly value: string;
-  /** The cell of the figure, or why there is none. */
+  /** The figure's cell, or the reason why there is no figure. */
   readonly note: string;
 }
 

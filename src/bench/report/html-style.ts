@@ -25,7 +25,7 @@ ${COLORS}
 .area { fill: var(--color); opacity: .28; } .median { stroke: var(--color); stroke-width: 2.5; } .far { stroke: var(--color); stroke-width: 1.5; stroke-dasharray: 2 3; }
 `;
 
-/** Style of a chart in a file of its own. */
+/** Style of a chart in a separate file. */
 export const PICTURE_STYLE = `${PALETTE}svg { font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 ${CHART_STYLE}`;
 

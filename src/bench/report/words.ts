@@ -11,7 +11,7 @@ export const NONE = "–";
 /** Marks figures of void runs. */
 export const voidMark = (isVoid: boolean | undefined): string => (isVoid === true ? " (void)" : "");
 
-/** Marks a ratio of a single pair of runs, which says nothing of how much runs differ. */
+/** Marks a ratio of a single pair of runs, from which the spread of runs is unknown. */
 export const pairMark = (ratio: Estimate | undefined): string => (ratio?.numRuns === 1 ? " (1 pair)" : "");
 
 const LONGEST_FIGURE = 48;

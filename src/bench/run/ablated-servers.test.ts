@@ -31,7 +31,7 @@ function commandsOf(engine: AblatedEngineName, shape: ServerShape) {
 test("every engine starts its variants with flags of its own, and drafts only where they are a layer", () => {
   for (const engine of ENGINES) {
     const commands = commandsOf(engine, { seats: 4, maxModelLen: 512, kvTokens: 2048 });
-    // The half has fewer threads, which are no flag in every engine.
+    // The half has fewer threads, for which some engines have no flag.
     const distinct = commands.filter(({ name }) => name !== HALF).map(({ words }) => words);
     expect(new Set(distinct).size, engine).toBe(distinct.length);
     for (const { name, words } of commands) {
@@ -50,7 +50,7 @@ test("where memory is scarce, all variants have the same, and llama-server no mo
     for (const { name, words } of commandsOf(engine, shape)) {
       const about = `${engine}: ${name}`;
       if (engine === "llama-server") {
-        // A slot more would not fit.
+        // One more slot would not fit.
         const width = words.includes("-ctk q8_0") ? 49 / 64 : 1;
         const [numSlots, numTokens] = [last(words, "-np"), last(words, "-c")];
         expect(numTokens / numSlots, about).toBe(shape.maxModelLen);

@@ -24,7 +24,7 @@ interface AblatedServer {
   readonly layers: readonly string[];
   /** JSON of --speculative-config for the layer of speculation. */
   readonly speculation: string;
-  /** The engine's own program; undefined: the name that its documentation has. */
+  /** The engine's own program; undefined: the name in its documentation. */
   readonly program: string | undefined;
   /** Flags of the variant's layers, after those for the size. */
   flagsFor(shape: ServerShape): readonly string[];
@@ -56,7 +56,7 @@ function serverByAdapter(engine: Exclude<AblatedEngineName, "millrace">, server:
     ...server,
     optionsFor: (shape) => ({
       ...(shape && { maxModelLen: shape.maxModelLen, maxNumSeqs: shape.seats }),
-      // The others have flags of their own for it.
+      // Other engines have their own flags for this.
       ...(shape && engine === "vllm" && { kvCacheMemoryBytes: (shape.kvTokens + SPARE_KV_TOKENS) * kvBytesPerToken }),
       ...(layers.includes(SPECULATION) && { speculativeConfig: JSON.parse(speculation) }),
     }),

@@ -61,7 +61,7 @@ export interface Ablation {
 /** Long enough for the slowest answer of the slowest variant. */
 const TIMEOUT_MS = 600_000;
 
-/** Lengths of the published cells that ours are compared with. */
+/** Lengths of the published cells, for comparison. */
 const SHAPES: CellWishes["shapes"] = [
   [512, 512],
   [1024, 512],
@@ -107,7 +107,8 @@ export function ablationOf(path: string, options: AblationOptions, wishes: CellW
   }
   const ofEngine = targets.filter(({ name }) => !baselines.includes(name));
   const asked = ofEngine.find(({ name }) => name === VANILLA) ?? ofEngine[0];
-  // Variants of one engine answer alike, so only one is asked; another one that cannot start does not end the ablation.
+  // Variants of one engine give the same answers, so only one is probed; the ablation continues if another one cannot
+  // start.
   const known = targets.map((target) =>
     target === asked || !ofEngine.includes(target) ? target : { ...target, factsOf: asked!.name },
   );

@@ -128,7 +128,7 @@ const cosineNotes = ([first, ...others]: readonly BenchTarget[]): string[] =>
       : `Vectors of ${name} and ${first!.name}: a cosine of at least ${leastCosine.toFixed(6)} over all compared texts.`,
   );
 
-/** Servers of different vectors do different work. Throws peer_failed. */
+/** Servers with different vectors do different work. Throws peer_failed. */
 function assertAlike({ plan: { minCosine = -1 } }: Planned, targets: readonly BenchTarget[]): void {
   const other = targets.find(({ leastCosine = 1 }) => leastCosine < minCosine);
   if (other === undefined) return;

@@ -16,11 +16,11 @@ afterEach(() => {
 
 interface Habits {
   readonly delayMs?: number;
-  /** Tokens that it adds to a text. */
+  /** Tokens that the server adds to a text. */
   readonly overhead?: number;
   /** A word of two tokens. */
   readonly longWord?: string;
-  /** Moves the vectors by as much. */
+  /** Shifts the vectors by this much. */
   readonly drift?: number;
   readonly sizes?: Set<number>;
 }
@@ -66,7 +66,7 @@ test("texts a second are vectors a second, every text has the tokens that were a
   for (const { metrics, requests } of report.runs) {
     expect(metrics.failures).toEqual([]);
     expect(metrics.outputTokens).toBe(3 * requests.length);
-    // "the" is one token of the first server only, so that no text has it.
+    // "the" is one token of the first server only, so texts omit it.
     expect(metrics.promptTokens).toBe(12 * metrics.outputTokens);
   }
   expect(report.targets.map(({ leastCosine }) => leastCosine)).toEqual([expect.closeTo(1), expect.closeTo(1)]);

@@ -1,4 +1,4 @@
-/** `millrace bench embeddings`: servers of vectors under texts of some sizes, alone and in batches. */
+/** `millrace bench embeddings`: measures servers of vectors with texts of several sizes, alone and in batches. */
 import { cellsOf, closedLoads, type NamedWorkload } from "../workload/scenarios.js";
 import { benchedThreads } from "./benched-threads.js";
 import type { Launch } from "./launch.js";
@@ -19,7 +19,7 @@ export interface EmbeddingsOptions {
   readonly minCosine: number;
 }
 
-/** The servers that are started for it, with their own defaults of everything but threads. */
+/** The servers to start, with their own defaults except for the number of threads. */
 export function embeddingServers({
   modelPath,
   threads = benchedThreads(),
@@ -27,7 +27,7 @@ export function embeddingServers({
   llamaServer: binary,
 }: Omit<StartedOptions, "name" | "nodeLlamaCpp">): Launch[] {
   const model = { path: modelPath, numThreads: threads };
-  // The roofline is one of generated tokens.
+  // The roofline only covers generated tokens.
   const own = { ...millraceServer("millrace", model, extra), work: undefined };
   return binary === undefined ? [own] : [own, llamaEmbeddingServer(binary, model)];
 }

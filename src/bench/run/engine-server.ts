@@ -15,7 +15,7 @@ interface EngineServer {
   /** The model's name in requests. */
   readonly modelName: string;
   readonly numThreads: number;
-  /** The engine's own program; undefined: the name that its documentation has. */
+  /** The engine's own program; undefined: the name in its documentation. */
   readonly program: string | undefined;
   /** Options of the adapter besides these. */
   optionsFor(shape: ServerShape | undefined): Partial<CommonEngineOptions>;

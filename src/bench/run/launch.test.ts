@@ -52,7 +52,7 @@ test("a server does not take the key of a fleet on this machine as its own", asy
   expect(readFileSync(keyFile, "utf8")).toBe("undefined");
 });
 
-/** Whether the process exists and is no zombie that waits for its parent. */
+/** Whether the process exists and is not a zombie. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));

@@ -11,13 +11,13 @@ import type { ServerShape } from "../workload/scenarios.js";
 
 export interface Launch {
   readonly name: string;
-  /** @param shape the size that the cells need; undefined: the server's defaults */
+  /** @param shape the size for the cells; undefined: the server's defaults */
   command(port: number, shape: ServerShape | undefined): readonly string[];
   /** Environment variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Longest start; absent: two minutes. */
   readonly startSeconds?: number;
-  /** Time that the server gets to end itself and its processes before it is killed; absent: none. */
+  /** Time for the server to end itself and its processes before it is killed; absent: none. */
   readonly stopSeconds?: number;
   /** Absent: the server is ready when /health answers. */
   isReady?(url: string): Promise<boolean>;
@@ -46,7 +46,7 @@ export async function launchServer(
 ): Promise<LaunchedServer> {
   const port = await freePort();
   const [file, ...args] = command(port, shape);
-  // A process group of its own: some servers leave their workers behind when they are killed.
+  // A separate process group, because some killed servers leave their workers behind.
   const child = endingWithUs(
     spawn(file!, args, {
       stdio: ["ignore", "pipe", "pipe"],

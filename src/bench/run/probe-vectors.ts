@@ -1,5 +1,5 @@
 /**
- * Probes a server of vectors: which words are one token each, the tokens that it adds to a text, and its vectors of
+ * Probes a server of vectors: the words that are single tokens, the tokens that it adds to a text, and its vectors of
  * some texts.
  */
 import { Pool } from "undici";
@@ -13,14 +13,14 @@ import { chosenModel, type ServerAddress, unusable } from "./probe.js";
 
 /** Enough words to contain most of the benchmark's vocabulary. */
 const VOCABULARY_WORDS = 3000;
-/** A word alone and as often as this: the difference is the length of its tokens. */
+/** The probe sends a word once and this many times: the difference gives its length in tokens. */
 const REPEATED = 9;
-/** Texts of each size whose vectors are compared. */
+/** Number of texts of each size for the comparison of vectors. */
 const TEXTS_PER_SIZE = 4;
-/** Words of prose per token, so that a text stays within the size that is measured. */
+/** Words of prose per token, so that a text stays within the measured size. */
 const WORDS_PER_TOKEN = 0.5;
 
-/** @param sizes tokens of the texts that are measured. Rejects with peer_failed when no usable server answers. */
+/** @param sizes sizes of the measured texts in tokens. Rejects with peer_failed when no usable server answers. */
 export async function probeVectors(
   address: ServerAddress,
   sizes: readonly number[],

@@ -109,7 +109,7 @@ test("with a start for each round, a server stays up for the cells of its size, 
   expect(await new Runner(targets, live, generator, report, options, events).run()).toBe(true);
   const order = "a10 run run b10 run run b10 run run a10 run run a20 run b20 run b20 run a20 run";
   expect(log.join(" ")).toBe(order);
-  // A second run of the plan finds all runs done, and starts nothing.
+  // A second run of the plan finds all runs done, and starts none.
   await new Runner(targets, live, generator, report, options, events).run();
   expect(log.join(" ")).toBe(order);
 });

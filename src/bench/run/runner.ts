@@ -67,7 +67,7 @@ export class Runner {
   readonly #saturated = new Set<string>();
   /** Cells whose warm-up each running server has had. */
   readonly #warm = new WeakMap<LiveTarget, Set<string>>();
-  /** Why a target did not start, by its name and size: it is not started again. */
+  /** The reason why a target did not start, by its name and size: it is not started again. */
   readonly #unstarted = new Map<string, string>();
 
   /** @param report receives the runs; runs that it contains are not repeated */
@@ -127,7 +127,7 @@ export class Runner {
     }
   }
 
-  /** @returns why it did not start, if the benchmark goes on without it */
+  /** @returns the reason why the target did not start, if the benchmark continues without it */
   async #started(target: ServerUnderTest, { shape }: Cell, { facts }: LiveTarget): Promise<LiveTarget | string> {
     const key = JSON.stringify([target.name, shape]);
     const known = this.#unstarted.get(key);
@@ -136,7 +136,7 @@ export class Runner {
       return await openTarget(target, shape, this.options.signal, facts);
     } catch (thrown) {
       if (target.factsOf === undefined || this.options.signal.aborted) throw thrown;
-      // The last lines say most; reports have no paths of the machine.
+      // The last lines say most; reports omit paths of the machine.
       const lines = toMillraceError(thrown).message.trimEnd().split("\n").slice(-2).join(" ");
       const reason = `the server did not start: ${withoutFolder(lines).slice(-300)}`;
       this.#unstarted.set(key, reason);
@@ -171,7 +171,7 @@ export class Runner {
     this.events.onRunStart(place);
     const cellIndex = this.options.cells.indexOf(cell);
     const job = this.#job(live, cell, cellIndex, round);
-    // A server that starts for one run is measured as it starts, with an empty prefix cache.
+    // A server that starts for one run is measured in its initial state, with an empty prefix cache.
     if (this.options.restarts !== "run" || live.command === undefined) await this.#warmUp(live, cell, cellIndex);
     if (this.options.signal.aborted) return;
     const run = await this.#measure(live, job, place);

@@ -84,12 +84,12 @@ export function millraceInstances(
       ...extra,
     ],
     isReady: (url) => areReady(url, instances),
-    // The gateway ends its instances.
+    // The gateway must end its instances.
     stopSeconds: 20,
   };
 }
 
-/** Under a quota the CPUs are not known by number, and each instance gets its share of threads. */
+/** Under a quota the CPUs have no known numbers, and each instance gets its share of threads. */
 function coreFlags(numThreads: number, instances: number): readonly string[] {
   const cpus = cpusByCore()
     .slice(0, numThreads)

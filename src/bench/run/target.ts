@@ -20,7 +20,7 @@ export interface ServerUnderTest {
   readonly timeoutMs: number;
   /** Finds the facts; absent: those of a server that generates text. */
   readonly probe?: (address: ServerAddress, signal: AbortSignal) => Promise<ProbedServer>;
-  /** Name of the target whose facts hold for this one too: it starts for its runs only, which are void if it cannot. */
+  /** Name of another target with the same facts: this target only starts for its runs, which are void if it cannot. */
   readonly factsOf?: string | undefined;
 }
 
@@ -145,7 +145,10 @@ export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
   }));
 }
 
-/** The same texts for all: of words that are one token everywhere, and short enough for the server that adds most. */
+/**
+ * The same texts for all servers: words that are single tokens everywhere, in texts short enough for the server that
+ * adds most.
+ */
 function textsInCommon(all: readonly ProbedServer[]): Pick<ProbedVectors, "words" | "overhead"> {
   const [first, ...others] = all.flatMap(({ vectors }) => vectors ?? []);
   const words = first!.words.filter((word) => others.every((other) => other.words.includes(word)));

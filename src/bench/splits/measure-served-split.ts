@@ -15,7 +15,7 @@ import { prose } from "../workload/prose.js";
 import { Random } from "../workload/random.js";
 import { failure, GEN_TOKENS, REPETITIONS } from "./measure-split.js";
 
-/** About as many tokens as the prompts of `measureSplit` have. */
+/** About as many tokens as in the prompts of `measureSplit`. */
 const PROMPT_WORDS = 96;
 const REQUEST_MS = 10 * 60_000;
 

@@ -18,15 +18,13 @@ export interface SplitPlace {
   /** CPUs of each physical core of the machine. */
   readonly cores: readonly (readonly number[])[];
   /**
-   * If true, nothing is measured: measurement and requests would slow each other down, and the wrong result would be
-   * stored.
+   * If true, nothing is measured: measurement and requests would slow each other down, and the stored result would be
+   * wrong.
    */
   readonly isServing: boolean;
 }
 
-/**
- * How a model's splits are measured: our own engine's in processes of its own, another engine's as the fleet starts it.
- */
+/** How to measure a model's splits: our own engine's in separate processes, another engine's as the fleet starts it. */
 export type SplitSubject =
   | { readonly engineFor: EngineToSplit["engineFor"] }
   | { readonly specFor: (split: Split) => ModelSpec };
@@ -93,7 +91,7 @@ function measurementOf(
   };
 }
 
-/** The engine's program with its size and time, which another version changes. */
+/** The engine's program with its size and modification time, which change with its version. */
 function programStamp({ engine, program = ADAPTERS[engine].program }: ModelSpec): unknown {
   const name = program?.[0] ?? "";
   const path = findOnPath(name) ?? name;

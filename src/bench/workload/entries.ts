@@ -64,7 +64,7 @@ export function readEntries(path: string, defaultTokens: number): Entry[] {
     .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0));
 }
 
-/** A measurement has its own model, one answer, and a stream. */
+/** Fields that a measurement sets itself: it has its own model, one answer, and a stream. */
 const LEFT_OUT = ["model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n", "timeout", "store"];
 
 const recordSchema = z.object({
@@ -76,7 +76,7 @@ const recordSchema = z.object({
   response: z.looseObject({ usage: z.looseObject({ completion_tokens: z.int().min(0) }).nullish() }).optional(),
 });
 
-/** The answer gets as many tokens as the recorded one has, at most. */
+/** The answer gets at most as many tokens as the recorded one. */
 function recordedEntry(recorded: RecordedRequest, defaultTokens: number): Entry {
   const { request, response } = recordSchema.parse(recorded);
   const own = request.max_completion_tokens ?? request.max_tokens ?? defaultTokens;

@@ -9,7 +9,7 @@ export interface Turn {
   readonly headers?: Readonly<Record<string, string>>;
   /** The exact length of the answer; another length is a failure. Undefined: any length. */
   readonly numTokensAsked: number | undefined;
-  /** The answer is as many vectors, as one JSON object. Absent: it is a stream of text. */
+  /** Number of vectors in the answer, as one JSON object. Absent: the answer is a stream of text. */
   readonly numVectorsAsked?: number | undefined;
 }
 

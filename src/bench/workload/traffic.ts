@@ -27,11 +27,11 @@ export interface ProbedServer {
   readonly vectors?: ProbedVectors | undefined;
 }
 
-/** A server's numbers of tokens, and its vectors of the probe's texts. */
+/** A server's token counts, and its vectors of the probe's texts. */
 export interface ProbedVectors {
-  /** Words that are one token each. */
+  /** Words that are single tokens. */
   readonly words: readonly string[];
-  /** Tokens that are added to a text. */
+  /** Tokens that the server adds to a text. */
   readonly overhead: number;
   readonly ofTexts: readonly (readonly number[])[];
 }
@@ -211,7 +211,7 @@ class Writer {
     return this.#turn("/v1/chat/completions", { messages: [{ role: "user", content: prompt }] }, limit);
   }
 
-  /** As it was sent, where the server takes chats. */
+  /** The recorded request unchanged, where the server accepts chats. */
   #recorded(chat: Readonly<Record<string, unknown>>, maxTokens: number): Turn {
     const { temperature } = chat;
     const limit = { maxTokens, isFixed: false, ...(typeof temperature === "number" ? { temperature } : {}) };

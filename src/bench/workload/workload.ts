@@ -8,7 +8,7 @@ export interface Entry {
   /** Prompt as text or token ids; or messages; or a length for random words. */
   readonly prompt?: string | readonly number[] | undefined;
   readonly messages?: readonly Message[] | undefined;
-  /** Or the fields of a recorded chat request, `messages` among them, but for its model and limits. */
+  /** Alternatively the fields of a recorded chat request, including `messages`, without its model and limits. */
   readonly chat?: Readonly<Record<string, unknown>> | undefined;
   readonly promptTokens?: number | undefined;
   /** For a prompt given by length: ids of its pieces of 512 tokens. Prompts with the same id share that piece. */
@@ -62,7 +62,7 @@ export type Workload =
       readonly outputTokens: number;
       readonly temperature?: number;
     }
-  /** Texts of random words, each of one token, to make vectors of. */
+  /** Texts of random words of one token each, for requests for vectors. */
   | { readonly kind: "texts"; readonly tokensPerText: number; readonly textsPerRequest: number }
   | { readonly kind: "entries"; readonly entries: readonly Entry[] };
 
@@ -75,7 +75,7 @@ export function turnsOf(workload: Workload): number {
 export const hasOwnText = (workload: Workload): boolean =>
   workload.kind === "entries" && workload.entries.some((entry) => ownText(entry) !== undefined);
 
-/** The given text of an entry, or its ids; undefined: it is a length. */
+/** The given text of an entry, or its ids; undefined: the entry only gives a length. */
 function ownText({ prompt, messages, chat }: Entry): string | readonly number[] | undefined {
   if (chat !== undefined) return JSON.stringify(chat);
   return prompt ?? messages?.map(({ content }) => content).join(" ");

@@ -1,12 +1,11 @@
-/** Keys of GGUF files that say which layers have windows, and which have experts. */
+/** GGUF keys that state which layers have windows, and which have experts. */
 import { arr, u32, type WritableValue } from "../../formats/gguf/write.js";
 import { factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
 import { localLayers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 
 /**
- * Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the
- * architecture.
+ * An interval, at which layers have no window, or a list of the layers with one; undefined: the architecture's default.
  */
 export function windowPattern(config: ServableModel): WritableValue | undefined {
   const { architecture, layers } = config;
@@ -17,7 +16,7 @@ export function windowPattern(config: ServableModel): WritableValue | undefined 
   return period > 0 ? u32(period) : arr("bool", isLocal);
 }
 
-/** Of the layers behind the first that has experts, every so-many-th one has them. */
+/** Interval at which layers have experts, from the first such layer on. */
 export function expertInterval({ architecture, layers }: ServableModel): number {
   if (factsOf(architecture).experts?.hasInterval !== true) return 1;
   const kinds = layers.map(({ feedForward }) => feedForward.kind);
@@ -26,7 +25,7 @@ export function expertInterval({ architecture, layers }: ServableModel): number 
   return second > 0 ? second - first : 1;
 }
 
-/** @throws architecture_unsupported for experts in layers that no key of the architecture's names */
+/** @throws architecture_unsupported if the architecture has no key for this choice of layers with experts */
 export function layersWithExperts(config: ServableModel): Record<string, WritableValue> {
   const { architecture, layers } = config;
   const { mayShare = false, hasInterval = false } = factsOf(architecture).experts ?? {};

@@ -1,4 +1,4 @@
-/** What llama.cpp computes otherwise than a model is noted when its copy is written. */
+/** Writing a copy notes where llama.cpp computes differently from the model. */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Writes the folder's copy. @returns its path, and what is noted */
+/** Writes the folder's copy. @returns the copy's path, and the notes */
 function copied(folder: string): { readonly file: string; readonly notes: readonly CopyNote[] } {
   const [file, notes] = [join(root, "copy.gguf"), [] as CopyNote[]];
   const source = { path: folder, model: openModel(folder), text: undefined };

@@ -1,20 +1,20 @@
-/** What llama.cpp computes otherwise in a copy of a model. */
+/** Differences between a model and llama.cpp's computation of its copy. */
 import { type Architecture, factsOf, normalisesInFiles } from "../../model/description/architectures.js";
 import { NO_ROPE } from "../../model/description/model-description.js";
 import { attentionMixers, firstMixer, type ServableModel } from "../../model/description/servable.js";
 import { expertInterval, windowPattern } from "./layer-keys.js";
 
-/** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
+/** llama.cpp recognises EXAONE 4.0's windows by this number of layers. */
 const LAYERS_OF_EXAONE_32B = 64;
 
-/** Whether latent attention's rope has a magnitude of its own, which llama.cpp takes for one of scores too. */
+/** Whether latent attention's rope has its own magnitude, which llama.cpp also applies to the scores. */
 function hasOwnMagnitude(config: ServableModel): boolean {
   const { scaling, factor, attentionFactor } = config.ropes[0] ?? { scaling: "none" };
   const isLatent = firstMixer(config, "latent") !== undefined;
   return isLatent && scaling === "yarn" && Math.abs(attentionFactor! * (1 + 0.1 * Math.log(factor!)) - 1) > 1e-6;
 }
 
-/** Differences in llama.cpp's computation that no key of its files can express. */
+/** Differences in llama.cpp's computation that no GGUF key can remove. */
 export function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { ropes, routing } = config;
   const mixers = attentionMixers(config);
@@ -35,7 +35,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   if (expertInterval(config) !== 1) {
     notes.push("llama.cpp expects experts in every layer behind the first that has them: the file is for millrace");
   }
-  // llama.cpp reads how weights are summed and multiplied where it weighs experts by sigmoid as most models do.
+  // llama.cpp reads the keys that normalise and scale experts' weights only for the usual weighing by sigmoid.
   const normalises = normalisesInFiles(experts);
   const isFixed = normalises || experts?.weighedBy === "softmax";
   const hasUnrotated = windows?.areAloneRotated === "ifAny" && mixers.some(({ rope }) => rope === NO_ROPE);

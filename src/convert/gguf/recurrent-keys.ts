@@ -16,8 +16,8 @@ import { ROPE_SWITCH } from "../../model/gguf/describe.js";
 type Metadata = Record<string, WritableValue>;
 
 /**
- * @param architecture the file's
- * @param numDrafts blocks behind the layers, which attend
+ * @param architecture architecture of the file
+ * @param numDrafts number of attention blocks after the layers
  */
 export function recurrentLayers(model: ServableModel, architecture: Architecture, numDrafts: number): Metadata {
   const { layers, ropes } = model;
@@ -46,8 +46,8 @@ export function recurrentLayers(model: ServableModel, architecture: Architecture
 }
 
 /**
- * How many of the rotated pairs turn by time, height and width: the pairs in turn. A text's token has one position for
- * all three, but llama.cpp asks for the key.
+ * Numbers of rotated pairs that turn by time, height and width, in alternation. A text token has one position for all
+ * three, but llama.cpp requires the key.
  */
 const ropeSections = (numPairs: number): readonly number[] => [
   ...[0, 1, 2].map((axis) => Math.ceil((numPairs - axis) / 3)),
@@ -72,7 +72,7 @@ function mambaLayers(model: ServableModel): Metadata {
     "ssm.time_step_rank": u32(mixer.numHeads),
     "ssm.inner_size": u32(mixedOutputs(mixer)),
     "attention.head_count_kv": keyHeadsByLayer(model),
-    // llama.cpp asks for both names of the number that norms add.
+    // llama.cpp requires both names of the norms' epsilon.
     ...(isOnePart
       ? { feed_forward_length: arr("i32", partWidths(model)), "attention.layer_norm_epsilon": f32(model.rmsEps) }
       : {}),
@@ -82,7 +82,7 @@ function mambaLayers(model: ServableModel): Metadata {
   };
 }
 
-/** Of layers that are one part each; llama.cpp takes all of them to have experts, or none. */
+/** Widths in models whose layers are one part each; for llama.cpp all of these have experts, or none. */
 function partWidths({ architecture, layers }: ServableModel): readonly number[] {
   const parts = layers.map(({ feedForward }) => feedForward);
   const hasExperts = parts.some(({ kind }) => kind === "experts");

@@ -1,4 +1,4 @@
-/** A folder's tokenizer in the words of GGUF's metadata, which name a pre-tokenizer instead of describing it. */
+/** Converts a folder's tokenizer to GGUF's metadata, which name a pre-tokenizer instead of describing it. */
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
@@ -18,9 +18,9 @@ type Metadata = Record<string, WritableValue>;
 
 /**
  * @param tokenizer the folder's
- * @returns with notes, each on texts that the file's tokenizer reads otherwise, as the files of llama.cpp's own
- * converter do
- * @throws tokenizer_unsupported, where no named pre-tokenizer splits text as the folder's does
+ * @returns the metadata, with notes on texts that the file's tokenizer splits differently, as in files of llama.cpp's
+ *   own converter
+ * @throws tokenizer_unsupported, if no named pre-tokenizer splits text like the folder's
  */
 export function tokenizerMetadata(
   folder: string,
@@ -52,7 +52,7 @@ export function tokenizerMetadata(
   if (padId !== undefined) metadata["tokenizer.ggml.padding_token_id"] = u32(padId);
   const isSentencePiece = model.boolean("byte_fallback") === true;
   if (isSentencePiece) {
-    // As llama.cpp's converter writes them: it prints such pieces as they are.
+    // User-defined, as in llama.cpp's converter: such pieces are printed verbatim.
     const isOwn = (id: number) => vocab.types[id] === TOKEN_TYPE.userDefined;
     const texts = vocab.texts.map((text, id) => (isOwn(id) ? text.replaceAll("\u2581", " ") : text));
     metadata["tokenizer.ggml.tokens"] = arr("string", texts);
@@ -68,12 +68,12 @@ export function tokenizerMetadata(
   return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
 }
 
-/** Texts that end a turn: llama.cpp takes any stop token's text for it where no id is stated. */
+/** Texts that end a turn. Without a stated id, llama.cpp uses any stop token with such a text. */
 const TURN_ENDS = ["<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<turn|>"] as const;
 
 /**
- * Ids of the tokens that end a turn (`eot`) and a message within it (`eom`). Stop tokens whose texts no reader knows
- * take a key that is left.
+ * Ids of the tokens that end a turn (`eot`) and a message within it (`eom`). Stop tokens with unknown texts take a
+ * remaining key.
  */
 function turnEnds({ stopIds, eosId }: Tokenizer, vocab: Vocabulary): readonly (readonly ["eot" | "eom", number])[] {
   const stopOf = (texts: readonly string[]) =>
@@ -117,7 +117,7 @@ function byteLevel(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: T
   };
 }
 
-/** The first name whose rules split the probes into the same tokens as the folder's tokenizer. */
+/** The first pre-tokenizer that splits the probes into the same tokens as the folder's tokenizer. */
 function namedPreTokenizer(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: Tokenizer): string {
   const probe = LONG_PROBE;
   const expected = tokenizer.encode(probe, { addSpecial: false, parseSpecial: false });
@@ -133,7 +133,7 @@ function namedPreTokenizer(vocab: Vocabulary, merges: readonly MergePair[], toke
   );
 }
 
-/** Whether files of Gemma 4 can say how texts are read: with BOS in front, and no token across the end of a line. */
+/** Whether Gemma 4's file format can express the tokenization: with BOS in front, and no token across a line's end. */
 const isOfLines = (merges: readonly MergePair[], { addsBos, stripsLeadingSpace }: Tokenizer): boolean =>
   addsBos && !stripsLeadingSpace && !merges.some((pair) => /[^\n]\n|\n[^\n]/.test(pair.join("")));
 
@@ -153,7 +153,7 @@ const mergesOf = (merges: readonly MergePair[]): WritableValue =>
     merges.map((pair) => pair.join(" ")),
   );
 
-/** Its type and its id. */
+/** Type and id of the unknown token. */
 function unknownToken(model: JsonObject, vocab: Vocabulary): Metadata {
   const unknown = model.string("unk_token");
   const id = unknown === undefined ? undefined : vocab.idByText.get(unknown);
@@ -177,7 +177,7 @@ function sentencePiece(
     const id = vocab.idByText.get(text);
     if (id !== undefined) scores[id] = -1 - rank;
   });
-  // Characters that no merge makes come after all tokens that merges make.
+  // Characters that no merge produces rank after all tokens from merges.
   for (let id = 0; id < scores.length; id++) {
     if (scores[id] === 0 && vocab.types[id] === TOKEN_TYPE.normal) scores[id] = -1 - ranked.size - id;
   }

@@ -71,7 +71,7 @@ const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
 
 /**
  * @yields after each piece of a tensor
- * @throws architecture_unsupported and tokenizer_unsupported, where GGUF has no words for the model
+ * @throws architecture_unsupported and tokenizer_unsupported, if GGUF cannot express the model
  */
 export function* writeFile(
   file: string,
@@ -84,7 +84,7 @@ export function* writeFile(
   const architecture = architectureOf(config);
   for (const note of [...notesOf(architecture, config), ...notesOfMamba(config, source)])
     onNote({ text: note, isAboutTokens: false });
-  // Quantised copies have other weights.
+  // Quantised copies have other weights, so they leave out the drafting layers.
   const drafts = storage.plain === undefined ? undefined : draftsOf(model);
   const writables = (all: readonly ModelTensor[], from: TensorSource) =>
     all.flatMap((tensor) => writable(tensor, config, architecture, from, storage));
@@ -126,7 +126,7 @@ function writable(
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
   }
   const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
-  // Routers too, and gates of shared experts, stay F32, as llama.cpp has them.
+  // Routers and gates of shared experts also stay F32, as in llama.cpp.
   const isSmall = cols === undefined || /\.ffn_gate_inp(_shexp)?\.weight$/.test(tensor.name);
   const storedType = isSmall ? ("F32" as const) : storage.typeOf(tensor);
   const { stack, count = 1 } = tensor;
@@ -178,7 +178,7 @@ function modelMetadata(
       residual_scale: f32(config.residualScale),
     }),
     ...((hasFactors || hasLogitScale) && { logit_scale: f32(hasFactors ? 1 / config.logitScale : config.logitScale) }),
-    // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
+    // Without these keys readers assume a bound: reading the copy back refuses a model without one.
     ...(config.attentionCap > 0 && { attn_logit_softcapping: f32(config.attentionCap) }),
     ...(config.logitCap > 0 && { final_logit_softcapping: f32(config.logitCap) }),
     ...(config.queryScaling && {
@@ -216,7 +216,9 @@ function expertsMetadata(config: ServableModel, architecture: Architecture, expe
   };
 }
 
-/** A layer with a window of its own kind, or a window that silent files have: the window is as long as the context. */
+/**
+ * The window's keys. If layers of the windowed kind have no window, or silent files imply one, it equals the context.
+ */
 function windowsMetadata(config: ServableModel, architecture: Architecture): Metadata {
   const isStated = localLayers(config).includes(true) || factsOf(architecture).windows?.widthInFiles !== undefined;
   if (!isStated) return {};
@@ -233,7 +235,8 @@ function ropeMetadata(config: ServableModel, rope: RopeConfig, hasLongFactors: b
   const [, local] = config.ropes;
   const latent = firstMixer(config, "latent");
   const stretch = Math.log(factor);
-  // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
+  // The factors of a long rope are tensors. llama.cpp would also divide positions by a stated factor, so the file
+  // states none.
   return {
     "rope.dimension_count": u32(dim),
     "rope.freq_base": f32(base),
@@ -260,7 +263,7 @@ function logMultiplierOf(config: ServableModel, { headDim, ropeDim }: LatentMixe
   return stretch === 0 ? 0 : (magnitude - 1) / stretch;
 }
 
-/** The size of the part that every token passes, as files of the architecture say it. */
+/** Size of the part that every token passes, in the architecture's keys. */
 function sharedMetadata({ architecture, routing }: ServableModel, experts: ExpertsFeedForward): Metadata {
   const { sharedSize, areBesideDense } = factsOf(architecture).experts!;
   const width = { expert_shared_feed_forward_length: u32(experts.sharedWidth) };
@@ -299,8 +302,8 @@ const numberOrList = (values: readonly number[]): WritableValue =>
   values.every((value) => value === values[0]) ? u32(values[0]!) : arr("i32", values);
 
 /**
- * Of each layer; the width of experts, where there are no others.
- * @throws architecture_unsupported, where they differ and llama.cpp's files of the architecture have one width
+ * Width of each layer's dense part, or of its experts if it has no dense part.
+ * @throws architecture_unsupported, if they differ, and llama.cpp's files of the architecture have a single width
  */
 function densePartWidths(config: ServableModel): readonly number[] {
   const { architecture, layers, hasDenseBesideExperts } = config;
@@ -312,7 +315,7 @@ function densePartWidths(config: ServableModel): readonly number[] {
   return [denseWidthOf(config) ?? expertsOf(config)!.width];
 }
 
-/** Where layers with a window have heads of their own. */
+/** Heads of the layers with a window, where these have their own. */
 function ownHeads(config: ServableModel): Metadata {
   const { ropes, layerInputWidth = 0 } = config;
   const mixers = attentionMixers(config);
@@ -356,7 +359,7 @@ function textMetadata(
   return { ...metadata, ...sampling };
 }
 
-/** The tokenizer's keys as another file has them. */
+/** Copies the tokenizer's keys of another file. */
 function fileText(metadata: GgufMetadata): Metadata {
   const own = [...metadata.keys()].filter((key) => key.startsWith("tokenizer."));
   return Object.fromEntries(own.map((key) => [key, writtenAgain(key, metadata.get(key)!)]));
@@ -370,13 +373,13 @@ function writtenAgain(key: string, value: GgufValue): WritableValue {
   const type = LIST_TYPES.get(value.constructor);
   if (type !== undefined) return arr(type, value as ArrayLike<number | bigint>);
   const first = (value as readonly unknown[])[0];
-  // A list without elements no longer tells the type of its elements.
+  // An empty list does not show the type of its elements.
   if (first === undefined || typeof first === "string") return arr("string", value as readonly string[]);
   if (typeof first === "boolean") return arr("bool", value as readonly boolean[]);
   throw unservedVariant(`expected ${key} to be a text, a number or a list of these, got a list of lists`);
 }
 
-/** The value is kept, and its type where only one of these can hold it. */
+/** Keeps the value, and its type if only one of these types can hold the value. */
 function numberAgain(value: number): WritableValue {
   if (Number.isInteger(value) && value >= 0 && value < 2 ** 32) return u32(value);
   if (Number.isInteger(value) && value < 0 && value >= -(2 ** 31)) return i32(value);

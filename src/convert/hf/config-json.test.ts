@@ -58,7 +58,7 @@ test("any configuration is written as JSON.stringify does, but for the points", 
   fc.assert(
     fc.property(fc.dictionary(key, tree, { maxKeys: 6 }), (config) => {
       const text = configJson(config);
-      // Minus zero is zero in both.
+      // Minus zero becomes zero in both.
       expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(config)));
       const isFloat = Object.hasOwn(config, "rope_theta") || text.includes('"rope_theta"') || text.includes('"factor"');
       if (!isFloat) expect(text).toBe(`${JSON.stringify(config, null, 2)}\n`);

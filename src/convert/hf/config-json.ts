@@ -3,7 +3,7 @@
  * an integer.
  */
 
-/** Keys whose numbers are floats to transformers, in lists too. */
+/** Keys whose numbers are floats in transformers, also in lists. */
 const FLOAT_KEYS: ReadonlySet<string> = new Set([
   "rms_norm_eps",
   "attn_logit_softcapping",
@@ -32,9 +32,9 @@ export function configJson(config: object): string {
 }
 
 /**
- * As JSON.stringify writes it with an indent of two.
- * @param key of the value, or of the list that it is in
- * @param lineStart a line's end and the indent of the value's own line
+ * The form of JSON.stringify with an indent of two.
+ * @param key of the value, or of the list around it
+ * @param lineStart line end and indent of the value's own line
  */
 function written(value: unknown, key: string, lineStart: string): string {
   if (typeof value === "number" && FLOAT_KEYS.has(key)) return floatText(value);
@@ -52,6 +52,6 @@ function written(value: unknown, key: string, lineStart: string): string {
 
 function floatText(value: number): string {
   const text = JSON.stringify(value);
-  // An exponent makes a float as well; null stands for infinity.
+  // A number with an exponent is a float already; null stands for infinity.
   return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }

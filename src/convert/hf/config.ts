@@ -1,4 +1,4 @@
-/** The config.json of a model, as transformers' configuration class of its architecture has it. */
+/** Writes a model's config.json in the form of transformers' configuration class for its architecture. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
@@ -40,24 +40,24 @@ type Json = Record<string, unknown>;
 
 const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16: "float16", BF16: "bfloat16" };
 
-/** A class of transformers' configurations. */
+/** A configuration class of transformers. */
 interface HfClass {
   readonly modelType: ModelType;
   readonly className: string;
   /**
-   * How the configuration lists windows. none: not at all; all: one window for all layers; listed: the layers that have
-   * one; switched: the same, with a switch.
+   * Form of windows in the configuration. none: absent; all: one window for all layers; listed: the layers with a
+   * window; switched: the same, with a switch.
    */
   readonly windows: "none" | "all" | "listed" | "switched";
-  /** Its keys that switch biases on, and the parts that each key is for. */
+  /** Keys that switch biases on, each with its parts of the model. */
   readonly biases: Readonly<Record<string, readonly string[]>>;
   /** Parts that have biases whatever a config.json says. */
   readonly alwaysBiased?: readonly string[];
-  /** The same of norms. */
+  /** Norms that have biases whatever a config.json says. */
   readonly alsoBiased?: readonly string[];
-  /** How it says the experts of its models; undefined: they have none. */
+  /** Writes the experts' keys; undefined: the class has no experts. */
   readonly experts: ExpertsJson | undefined;
-  /** The class of those models that have something which this one has not. */
+  /** The class for models with features that this class lacks. */
   readonly variant?: readonly [isOf: (model: ServableModel) => boolean, hfClass: HfClass];
 }
 
@@ -78,10 +78,10 @@ const hfClass = (
   experts?: ExpertsJson,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases, experts });
 
-/** Classes whose own token for padding is beyond smaller vocabularies, which transformers refuses. */
+/** Classes whose default padding token exceeds small vocabularies, which transformers refuses. */
 const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm", "glm4", "lfm2", "lfm2_moe", "lfm3", "gemma4_text"];
 
-/** Architectures of which no folders are written yet; those of models that see are computed as others. */
+/** Architectures without a folder writer; models that see are written as the architecture of their language part. */
 const UNWRITTEN = [
   "qwen2vl",
   "qwen3vl",
@@ -117,7 +117,7 @@ const MIXTRAL = hfClass("mixtral", "Mixtral", "none", NO_BIAS, localExpertsJson)
 const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS, localExpertsJson);
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
-/** transformers has classes of their own for llamas with experts, and for models of olmo2 whose windows have a rope. */
+/** transformers has separate classes for llamas with experts, and for olmo2 models with a rope for windows. */
 const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>> = {
   llama: { ...hfClass("llama", "Llama", "none", BIAS), variant: [hasExperts, MIXTRAL] },
   mistral: { ...hfClass("mistral", "Mistral", "all"), variant: [hasTwoWindows, MINISTRAL] },
@@ -151,7 +151,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }, sharingExpertsJson),
   deepseek: hfClass("deepseek", "Deepseek", "none", NO_BIAS, sharingExpertsJson),
   dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS, sharingExpertsJson),
-  // It is a llama under other names, which transformers has no class for.
+  // A llama under other names, for which transformers has no class.
   internlm2: hfClass("llama", "Llama", "none"),
   "command-r": hfClass("cohere", "Cohere", "none", ATTENTION_BIAS),
   cohere2: hfClass("cohere2", "Cohere2", "listed", ATTENTION_BIAS),
@@ -179,7 +179,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   },
 };
 
-/** The architecture as which the folder is read. */
+/** The architecture under which the written folder is read. */
 export const writtenArchitecture = (model: ServableModel): Architecture => architectureOf(classOf(model).modelType);
 
 /** @throws architecture_unsupported for an encoder */
@@ -207,7 +207,7 @@ interface TextIds {
   readonly stopIds: ReadonlySet<number>;
 }
 
-/** @throws architecture_unsupported, where transformers has no configuration with the model's values */
+/** @throws architecture_unsupported if transformers has no configuration with the model's values */
 export function hfConfigOf(
   model: ServableModel,
   source: TensorSource,
@@ -250,7 +250,7 @@ export function hfConfigOf(
   return config;
 }
 
-/** Keys of config.json for the sizes that most models' layers share. */
+/** Keys of config.json for sizes that most layers share. */
 function likeLayersJson(
   model: ServableModel,
   source: TensorSource,
@@ -268,14 +268,14 @@ function likeLayersJson(
   };
 }
 
-/** How many layers draft, as the classes that have such layers say it. */
+/** Number of drafting layers, in the keys of the classes that have them. */
 export function draftingJson({ architecture }: ServableModel, numDrafts: number): Json {
   if (numDrafts === 0) return {};
   const isQwen = factsOf(architecture).delta !== undefined;
   return { [isQwen ? "mtp_num_hidden_layers" : "num_nextn_predict_layers"]: numDrafts };
 }
 
-/** Activation, scale of attention and what else an architecture lets a model choose. */
+/** Activation, scale of attention, and an architecture's other options. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;
   const { activation, hasOffsetNorms, scalesEmbeddings, caps, hasFactors, hasLogitScale, noRopePeriod } =
@@ -332,12 +332,10 @@ function recurrentJson(model: ServableModel): Json {
   };
 }
 
-/** Biases that only some architectures have: of experts, and of the steps of recurrent layers. */
+/** Biases that only some architectures have: of experts, and of recurrent layers' steps. */
 const OWN_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ssm_dt"];
 
-/**
- * @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others
- */
+/** @throws architecture_unsupported for biases that transformers would omit or invent */
 function biasesOf(
   { className, biases, alwaysBiased = [], alsoBiased = [] }: HfClass,
   model: ServableModel,
@@ -371,7 +369,7 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const types = model.layers.map(({ mixer }, index) => (mixer.kind === "convolution" ? "conv" : attending[index]!));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
-    // A rope of its own without a window: the window is as long as the context.
+    // Layers of this kind may have their own rope but no window: the window then equals the context.
     return {
       sliding_window: types.includes("sliding_attention") ? width || contextLength : null,
       layer_types: types,

@@ -1,4 +1,4 @@
-/** How the classes of transformers say a mixture of experts in config.json. */
+/** Writes a mixture of experts in the config.json keys of transformers' classes. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
@@ -32,7 +32,7 @@ export function sharingExpertsJson(model: ServableModel, experts: ExpertsFeedFor
   };
 }
 
-/** Layers without experts, at the beginning only. */
+/** Number of layers without experts; they can only come first. */
 function numDenseLayers({ layers }: ServableModel): number {
   const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
   if (layers.slice(numDense).every(({ feedForward }) => feedForward.kind === "experts")) return numDense;
@@ -51,7 +51,7 @@ export function lfm2ExpertsJson(model: ServableModel, { count, active, width }: 
   };
 }
 
-/** Layers with experts from the first on, to the last, in steps. */
+/** Keys for experts at a fixed interval, from a first to the last layer. */
 export function ernieExpertsJson({ layers }: ServableModel, experts: ExpertsFeedForward): Json {
   const { count, active, width } = experts;
   const having = layers.flatMap(({ feedForward }, index) => (feedForward.kind === "experts" ? [index] : []));
@@ -67,7 +67,7 @@ export function ernieExpertsJson({ layers }: ServableModel, experts: ExpertsFeed
   };
 }
 
-/** Experts are as wide as the part that every token passes, for which the class has one number. */
+/** Experts are as wide as the part that every token passes: the class has one number for both. */
 export function hunyuanExpertsJson(_: ServableModel, { count, active, width, sharedWidth }: ExpertsFeedForward): Json {
   if (sharedWidth === width) return { num_experts: count, moe_topk: active, num_shared_expert: 1 };
   throw unservedVariant(
@@ -75,7 +75,7 @@ export function hunyuanExpertsJson(_: ServableModel, { count, active, width, sha
   );
 }
 
-/** The class has no keys for how experts are weighed: relative to one another, without groups. */
+/** The class has no keys for the weighing of experts: it is relative, without groups. */
 export function minimaxExpertsJson({ routing }: ServableModel, { count, active }: ExpertsFeedForward): Json {
   const { scale, numGroups, normalises } = routing;
   if (scale !== 1 || numGroups !== 1 || !normalises) {
@@ -84,7 +84,7 @@ export function minimaxExpertsJson({ routing }: ServableModel, { count, active }
   return { num_local_experts: count, num_experts_per_tok: active };
 }
 
-/** Of classes whose config.json says which layers have experts, and how they are weighed. */
+/** For classes whose config.json states which layers have experts, and their weighing. */
 export function chosenExpertsJson(
   { layers, routing }: ServableModel,
   { count, active, width, isSharedGated, sharedWidth }: ExpertsFeedForward,
@@ -93,7 +93,7 @@ export function chosenExpertsJson(
 ): Json {
   return {
     ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
-    // transformers 4 knows no other name for it here; 5 has this one as an alias.
+    // transformers 4 only knows this name; 5 has it as an alias.
     num_experts: count,
     num_experts_per_tok: active,
     [traitsOfClass(type).experts!.widthKey]: width,

@@ -1,5 +1,5 @@
 /**
- * What the config.json of a Gemma 4 says of layers that differ, in the keys of published checkpoints, which
+ * Keys of a Gemma 4's config.json for layers that differ, in the form of published checkpoints, which
  * src/model/hf/gemma4.ts reads.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
@@ -13,7 +13,7 @@ import { shortest } from "./shortest.js";
 
 type Json = Record<string, unknown>;
 
-/** @throws architecture_unsupported, where layers differ in a way that no key says */
+/** @throws architecture_unsupported if layers differ in a way that no key expresses */
 export function ownLayersJson(model: ServableModel, source: TensorSource): Json {
   const { architecture, layerInputWidth = 0, logitCap, vocabSize } = model;
   const experts = expertsOf(model);
@@ -36,8 +36,8 @@ export function ownLayersJson(model: ServableModel, source: TensorSource): Json 
 }
 
 /**
- * Heads of layers without a window are stated once, as published checkpoints have them, or layer by layer, as
- * transformers writes them.
+ * Heads of layers without a window are stated once, as in published checkpoints, or layer by layer, as transformers
+ * writes them.
  */
 function headsJson(mixers: readonly AttentionMixer[]): Json {
   const full = mixers.filter(({ rope }) => rope !== 1);
@@ -73,7 +73,7 @@ function headsJson(mixers: readonly AttentionMixer[]): Json {
   };
 }
 
-/** Widths of the dense parts; layers that read keys of others may be twice as wide. */
+/** Widths of the dense parts; layers that read other layers' keys may be twice as wide. */
 function widthsJson({ layers }: ServableModel): Json {
   const widthOf = ({ feedForward }: (typeof layers)[number]): number =>
     feedForward.kind === "experts" ? feedForward.sharedWidth : feedForward.width;

@@ -1,4 +1,4 @@
-/** The rope settings of a config.json, in the words that transformers 4 and 5 both know. */
+/** Writes the rope settings of a config.json in keys that both transformers 4 and 5 know. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { JsonObject } from "../../formats/files/json.js";
 import { factsOf } from "../../model/description/architectures.js";
@@ -10,7 +10,7 @@ import { shortest } from "./shortest.js";
 
 type Json = Record<string, unknown>;
 
-/** @param classShare of a head that is rotated where a config.json does not say */
+/** @param classShare default share of a head that is rotated */
 export function ropeOf(model: ServableModel, source: TensorSource, classShare: number): Json {
   const [rope, local] = model.ropes;
   const { dim, base } = rope!;
@@ -32,8 +32,8 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
   }
   if (scaling !== undefined) json.rope_scaling = scaling;
   if (local === undefined) return json;
-  // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for
-  // each kind says another.
+  // For windows, transformers 4 only knows Gemma's base; 5 uses the class's own base, unless a rope for each kind
+  // states another.
   const hasOwnBase = factsOf(model.architecture).windows?.localRope?.base !== undefined;
   if (hasOwnBase) json.rope_local_base_freq = local.base;
   json.rope_parameters = {
@@ -44,8 +44,8 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
 }
 
 /**
- * Ropes of both kinds of layers, of a model of whose rope a part of the pairs may turn.
- * @throws architecture_unsupported for factors of frequencies that config.json has no words for
+ * Ropes of both kinds of layers, in a model whose ropes may turn only a part of the pairs.
+ * @throws architecture_unsupported for frequency factors that config.json cannot express
  */
 export function ropesByKind({ ropes }: ServableModel, source: TensorSource): Json {
   const [rope, local = rope] = ropes;
@@ -60,7 +60,7 @@ export function ropesByKind({ ropes }: ServableModel, source: TensorSource): Jso
   };
 }
 
-/** The first pairs turn, all divided by one factor; the others stand still. */
+/** The first pairs turn, all divided by one factor; the others stay fixed. */
 function proportionalScaling(factors: Float32Array): Json {
   const numTurning = factors.findIndex((factor) => factor >= STILL);
   const turning = numTurning === -1 ? factors : factors.subarray(0, numTurning);
@@ -76,7 +76,7 @@ function proportionalScaling(factors: Float32Array): Json {
   };
 }
 
-/** @returns undefined for a rope that is not scaled, or by factors for each frequency */
+/** @returns undefined for an unscaled rope, and for one with a factor for each frequency */
 function scalingOf({ scaling, attentionFactor, ...rope }: RopeConfig): Json | undefined {
   const { factor, originalContextLength, betaFast, betaSlow } = rope;
   if (scaling === "linear") return { rope_type: "linear", factor };
@@ -88,7 +88,7 @@ function scalingOf({ scaling, attentionFactor, ...rope }: RopeConfig): Json | un
     beta_fast: betaFast,
     beta_slow: betaSlow,
     ...(rope.roundsYarnRange ? {} : { truncate: false }),
-    // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
+    // The whole magnitude: ropeFrequencies multiplies YaRN's own part into it.
     attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
   };
 }
@@ -99,7 +99,7 @@ function scalingByFactors(model: ServableModel, source: TensorSource): Json | un
   const [all, short, long] = ROPE_FACTORS.map(factors);
   if (all !== undefined) return llama3Scaling(all, model);
   if (short === undefined || long === undefined) return undefined;
-  // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
+  // transformers 4 only accepts these three keys; the magnitude follows from the lengths.
   const stretch = model.contextLength / originalContextLength;
   const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
   return {
@@ -110,11 +110,11 @@ function scalingByFactors(model: ServableModel, source: TensorSource): Json | un
   };
 }
 
-/** Llama 3's settings beside the factor and the original length, the same in all published models. */
+/** Llama 3's further settings, the same in all published models. */
 const LOW_FREQ_FACTOR = 1;
 const HIGH_FREQ_FACTOR = 4;
 
-/** Llama 3's settings, solved from the factors that they lead to: a GGUF file holds only these. */
+/** Llama 3's settings, derived from their resulting factors: a GGUF file holds only the factors. */
 function llama3Scaling(factors: Float32Array, model: ServableModel): Json {
   const { base, dim } = model.ropes[0]!;
   const factor = shortest(factors.at(-1)!);

@@ -1,7 +1,7 @@
-/** Numbers as people write them. */
+/** Shortens decimal numbers. */
 
 /**
- * The shortest decimal that is this number as an f32: GGUF stores f32, and 1e-5 should not become
+ * The shortest decimal that equals this number as an f32: GGUF stores f32, and 1e-5 should not become
  * 0.000009999999747378752.
  */
 export function shortest(value: number): number {

@@ -1,7 +1,7 @@
 /**
- * Writes experts as transformers has them where one tensor holds all of a layer's. Those of gpt-oss are transposed,
- * with columns of gate and up in turns (src/model/hf/stacked-experts.ts reads them); those of Gemma 4 lie as linear
- * layers do, each expert's gate above its up.
+ * Writes experts in transformers' layouts with one tensor for all experts of a layer. gpt-oss's are transposed, with
+ * alternating columns of gate and up (src/model/hf/stacked-experts.ts reads them); Gemma 4's are stored like linear
+ * layers, with each expert's gate above its up.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
@@ -23,9 +23,7 @@ interface Part extends StackedPart {
 
 const isBias = ({ tensor }: Part): boolean => tensor.shape.length === 1;
 
-/**
- * @returns stacked: for each tensor of the folder that holds several of the model's, these; others: all other tensors
- */
+/** @returns stacked: each folder tensor that holds several of the model's, with these; others: all other tensors */
 export function splitStacked(
   tensors: readonly ModelTensor[],
   architecture: Architecture,
@@ -91,7 +89,7 @@ export function stackedTensor(source: TensorSource, parts: readonly Part[], type
   return { name, type, shape: [count, cols, step * rows], bytes };
 }
 
-/** By the part that one tensor of a folder is of: parts of each expert, the upper one first. */
+/** Parts of each expert in a folder's joined tensor, by the tensor's part name; the upper part first. */
 const JOINED_EXPERTS = { ffn_gate_up_exps: ["ffn_gate_exps", "ffn_up_exps"], ffn_down_exps: ["ffn_down_exps"] };
 const JOINED: Partial<Record<Architecture, Readonly<Record<string, readonly string[]>>>> = {
   gemma4: JOINED_EXPERTS,
@@ -99,12 +97,12 @@ const JOINED: Partial<Record<Architecture, Readonly<Record<string, readonly stri
 };
 
 interface JoinedExperts {
-  /** Of the folder's tensor. */
+  /** Name of the folder's tensor. */
   readonly name: string;
   readonly parts: readonly ModelTensor[];
 }
 
-/** @returns joined: experts that one tensor holds as they are; others: all other tensors */
+/** @returns joined: experts that one tensor holds unchanged; others: all other tensors */
 export function splitJoined(
   tensors: readonly ModelTensor[],
   architecture: Architecture,

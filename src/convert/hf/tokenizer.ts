@@ -1,6 +1,6 @@
 /**
- * The tokenizer files of a folder, from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, as Hugging
- * Face's tokenizers read them.
+ * Writes a folder's tokenizer files from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, in the form
+ * of Hugging Face's tokenizers.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
@@ -19,8 +19,8 @@ interface TokenizerFiles {
 }
 
 /**
- * @param tokenizer the one that the metadata describes
- * @throws tokenizer_unsupported, where tokenizer.json cannot say how the file's tokenizer works
+ * @param tokenizer tokenizer of the metadata
+ * @throws tokenizer_unsupported, if tokenizer.json cannot express the file's tokenizer
  */
 export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): TokenizerFiles {
   const kind = metadata.string("tokenizer.ggml.model");
@@ -68,14 +68,14 @@ export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): To
   return { "tokenizer.json": json, "tokenizer_config.json": config };
 }
 
-/** User-defined pieces are found in text before spaces become marks. */
+/** User-defined pieces are matched before spaces become marks. */
 function withSpaces(vocab: Vocabulary): Vocabulary {
   const isOwn = (id: number) => vocab.types[id] === TOKEN_TYPE.userDefined;
   const texts = vocab.texts.map((text, id) => (isOwn(id) ? text.replaceAll(SPACE_MARK, " ") : text));
   return { ...vocab, texts };
 }
 
-/** Tokens that are found in text before the merges. */
+/** Tokens that are matched in text before the merges. */
 function addedTokens(vocab: Vocabulary, tokenizer: Tokenizer, isPhi3: boolean): readonly Json[] {
   const tokens: Json[] = [];
   vocab.texts.forEach((text, id) => {
@@ -100,7 +100,7 @@ const byId = (vocab: Vocabulary): Json => Object.fromEntries(vocab.texts.map((te
 const statedMerges = (metadata: GgufMetadata): readonly MergePair[] =>
   parseMerges(metadata.strings("tokenizer.ggml.merges") ?? [], "tokenizer.ggml.merges");
 
-/** Lines, and the line breaks between them, as files of Gemma 4 are read. */
+/** Splits text into lines and the line breaks between them, as for files of Gemma 4. */
 const LINES: Json = { type: "Split", pattern: { Regex: "\\n+" }, behavior: "Isolated", invert: false };
 
 function byteModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
@@ -152,8 +152,8 @@ function characterModel(metadata: GgufMetadata, vocab: Vocabulary, merges: reado
 }
 
 /**
- * SentencePiece joins any two neighbours whose text is a token, the best score first; tokenizer.json lists such pairs.
- * Pairs that make the same token follow each other, in the order of their halves.
+ * SentencePiece joins neighbours whose text is a token, best score first; tokenizer.json lists such pairs. Pairs for
+ * the same token are adjacent, in the order of their halves.
  */
 function mergesByScore({ texts, types, scores }: Vocabulary): readonly MergePair[] {
   const idByText = new Map<string, number>();
@@ -177,7 +177,7 @@ function mergesByScore({ texts, types, scores }: Vocabulary): readonly MergePair
   return merges;
 }
 
-/** tokenizer.json joins tokens only; SentencePiece also joins characters that are none. */
+/** tokenizer.json only merges tokens; SentencePiece also merges characters without a token. */
 function unspelled(text: string): MillraceError {
   const message = `expected each character of a token to be a token too, got ${JSON.stringify(text)} without all of its`;
   return new MillraceError("tokenizer_unsupported", message, {
@@ -200,7 +200,7 @@ function characterPipeline(addsSpace: boolean): Json {
   };
 }
 
-/** Puts BOS before and EOS after a text where the model wants them. */
+/** Adds BOS before and EOS after a text, as the model requires. */
 function postProcessor({ addsBos, addsEos, bosId, eosId }: Tokenizer, { texts }: Vocabulary): Json | null {
   const special = (id: number) => ({ SpecialToken: { id: texts[id], type_id: 0 } });
   const before = addsBos && bosId !== undefined ? [bosId] : [];

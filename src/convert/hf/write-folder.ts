@@ -38,7 +38,7 @@ import { tokenizerFiles } from "./tokenizer.js";
 
 const PREFIXES = { model: "model.", head: "" };
 
-/** Text files that a folder may have, copied where the model is one already. */
+/** Text files that a folder may have, copied if the model is a folder already. */
 export const TEXT_FILES = [
   "tokenizer.json",
   "tokenizer_config.json",
@@ -50,9 +50,9 @@ export const TEXT_FILES = [
 ];
 
 /**
- * @param folder created
+ * @param folder to create
  * @yields after each piece of a tensor
- * @throws architecture_unsupported and tokenizer_unsupported, where a folder cannot say how the model works
+ * @throws architecture_unsupported and tokenizer_unsupported, if a folder cannot express the model
  */
 export function* writeFolder(
   folder: string,
@@ -61,7 +61,7 @@ export function* writeFolder(
   { onWritten, log }: Pick<CopyProgress, "onWritten" | "log">,
 ): Generator<void> {
   const source = model.tensors();
-  // Quantised copies have other weights.
+  // Quantised copies have other weights, so they leave out the drafting layers.
   const drafts = storage.layers === undefined ? draftsOf(model) : undefined;
   const numDrafts = drafts === undefined ? 0 : model.config.draftLayers!.length;
   const plainConfig = {
@@ -151,7 +151,7 @@ function storedTensors(
   if (layers !== undefined && stacked.length > 0) {
     throw unservedVariant(`expected experts with tensors of their own to quantise, got all of a layer in one`);
   }
-  // transformers has an output layer even where it shares the embeddings.
+  // transformers has an output layer even if it shares the embeddings.
   const plainLayers = ["lm_head"];
   const prefixes = { ...PREFIXES, firstDraft: config.layers.length };
   const stored = (tensor: UnstackedTensor, from: TensorSource): readonly WritableTensor[] => {
@@ -161,7 +161,7 @@ function storedTensors(
     if (isCoded(tensor)) return layerTensors(name.replace(/\.weight$/, ""), from, ordered, layers!, preparation);
     const { shape, count } = tensor;
     const isVector = shape.length === 1;
-    // The kernels of a convolution, which have one input each: published checkpoints name it among the plain layers.
+    // A convolution's kernels have one input each: published checkpoints list it among the plain layers.
     const isKernel = count !== undefined;
     const isLinear = tensor.name.startsWith("blk.") || tensor.name.startsWith("per_layer_model_proj");
     if ((!isVector || isKernel) && isLinear) plainLayers.push(name.replace(/\.weight$/, ""));
@@ -185,10 +185,7 @@ function storedTensors(
   };
 }
 
-/**
- * The parts of one matrix. The matrix is read and encoded for the first part that is written, and dropped after the
- * last part.
- */
+/** The parts of one matrix. The matrix is read and encoded for the first part, and dropped after the last part. */
 function layerTensors(
   layer: string,
   source: TensorSource,
@@ -212,7 +209,7 @@ function layerTensors(
   }));
 }
 
-/** A vector's values as folders have them. */
+/** A vector's values in the form of folders. */
 function storedValues(tensor: string, architecture: Architecture, source: TensorSource): ValueSource {
   const changed = (change: (value: number) => number): ValueSource => ({
     matrix: (spec) => source.matrix(spec),

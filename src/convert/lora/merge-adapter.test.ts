@@ -1,4 +1,4 @@
-/** Adapters merged here against peft's own merge (test/fixtures/make-lora.py), and adapters that are no good. */
+/** Adapters merged here, compared with peft's own merge (test/fixtures/make-lora.py), and unusable adapters. */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -57,7 +57,7 @@ describe.each([
       }
       numChanged++;
       const [got, wanted] = [valuesOf(tensor, at("merged/model.safetensors")), valuesOf(golden, expectedPath)];
-      // peft sums in f32 and we in f64: a bfloat16 may be rounded to its neighbour.
+      // peft sums in f32 and we in f64, so a bfloat16 may be rounded to its neighbour.
       const far = got.findIndex((value, i) => Math.abs(value - wanted[i]!) > 2 ** -7 * Math.abs(wanted[i]!) + 1e-6);
       expect(far, tensor.name).toBe(-1);
       const equal = got.filter((value, i) => value === wanted[i]).length;
@@ -76,7 +76,7 @@ it("keeps the base's template for tools, which is in a folder of its own", async
   expect(readFileSync(at("merged", TOOL_TEMPLATE_NAME), "utf8")).toBe("{{ tools }}");
 });
 
-/** An adapter of one matrix for the fixture qwen3, whose q_proj is [96, 32]. */
+/** An adapter for one matrix of the fixture qwen3, whose q_proj is [96, 32]. */
 function writeAdapter(
   settings: Readonly<Record<string, unknown>>,
   tensors: Readonly<

@@ -1,6 +1,5 @@
 /**
- * Writes a model folder with a LoRA adapter added to its weights: every engine reads it, and it costs no more than its
- * base.
+ * Writes a model folder with a LoRA adapter added to its weights: every engine can read it, at the speed of its base.
  */
 import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -20,7 +19,7 @@ import { publishCopy, withPlace, workInPieces, writingTo } from "../convert.js";
 import { TEXT_FILES } from "../hf/write-folder.js";
 import { type LoraAdapter, type LoraFactors, readAdapter } from "./read-adapter.js";
 
-/** Bytes of a tensor that are in memory at once. */
+/** Bytes of a tensor in memory at once. */
 const PIECE_BYTES = 1 << 22;
 /** The least value that rounds to infinity in F16; the other types hold every f32. */
 const F16_INFINITE = 65_520;
@@ -30,12 +29,12 @@ export interface Merged {
   readonly numMatrices: number;
   /** The largest rank. */
   readonly rank: number;
-  /** Tensors that were trained whole. */
+  /** Number of tensors that were trained whole. */
   readonly numWhole: number;
 }
 
 interface MergeOptions {
-  /** A Hugging Face folder, the model that the adapter was trained on. */
+  /** The adapter's base model: a Hugging Face folder. */
   readonly base: string;
   readonly adapter: string;
   /** A folder that is empty or missing. */
@@ -43,10 +42,10 @@ interface MergeOptions {
 }
 
 /**
- * The result appears under its name only when it is whole; its tensors have the types of the base.
- * @param onWritten called with the bytes of tensors written so far, and those of all
- * @param signal ends the work with its reason, and nothing is left
- * @throws what reading the base throws; model_config and model_tensor for an adapter that cannot be merged into it
+ * Writes the merged model, which gets its name only when it is complete; its tensors have the base's types.
+ * @param onWritten called with the bytes of tensors written so far, and the total
+ * @param signal ends the work with its reason, and removes what was written
+ * @throws the errors of reading the base; model_config and model_tensor for an adapter that cannot be merged into it
  */
 export async function mergeAdapter(
   { base, adapter: adapterFolder, out: wantedOut }: MergeOptions,
@@ -80,7 +79,7 @@ export async function mergeAdapter(
   );
 }
 
-/** Where the output shares the embeddings, a change of one would change the other too. */
+/** If the output shares the embeddings, changing one would change the other too. */
 function refuseTiedEmbedding(folder: HfFolder, { ranks, whole }: LoraAdapter): void {
   const name = folder.embeddingName;
   if (hasOutput(folder) || !(ranks.has(name) || whole.has(name))) return;
@@ -97,7 +96,7 @@ function changedTensor(tensor: SafetensorsTensor, path: string, adapter: LoraAda
     : adapter.whole.has(name)
       ? () => [encoded(plainType(tensor), adapter.wholeValues(name), name)]
       : () => storedPieces(tensor, path);
-  // Before anything is written: quantised weights cannot take a change.
+  // Fails before any file is written: quantised weights cannot be changed.
   if (isChanged || adapter.whole.has(name)) plainType(tensor);
   return { name, type, shape, bytes };
 }
@@ -142,7 +141,7 @@ function changeOfRow({ rank, scale, a, b }: LoraFactors, row: number, change: Fl
   }
 }
 
-/** @throws model_tensor for a value that the type does not hold */
+/** @throws model_tensor for a value that the type cannot hold */
 function encoded(type: PlainType, values: Float32Array, name: string): Uint8Array {
   const limit = type === "F16" ? F16_INFINITE : Number.POSITIVE_INFINITY;
   const broken = values.find((value) => !(Math.abs(value) < limit));

@@ -1,5 +1,5 @@
 /**
- * Reads a LoRA adapter as peft saves it: which matrices of its base it changes, by which factors. Everything is checked
+ * Reads a LoRA adapter in peft's format: the base's matrices that it changes, and its factors. Everything is checked
  * against the base before use.
  */
 import { existsSync, statSync } from "node:fs";
@@ -16,9 +16,9 @@ const CONFIG = "adapter_config.json";
 const WEIGHTS = "adapter_model.safetensors";
 /** peft names tensors by their path in the wrapped model. */
 const WRAPPED = "base_model.model.";
-/** Adapters in use have 4 to 512. */
+/** Adapters in use have ranks of 4 to 512. */
 const MAX_RANK = 1024;
-/** Names in patterns are parts of module names; regular expressions of a foreign file are not run. */
+/** Patterns name parts of modules; regular expressions from foreign files never run. */
 const PLAIN_PATTERN = /^[A-Za-z0-9_.]{1,256}$/;
 const MAX_PATTERNS = 10_000;
 
@@ -39,7 +39,7 @@ const UNMERGEABLE = [
   "velora_config",
 ] as const;
 /**
- * Ways to begin that leave the base's weights as they are; others (PiSSA, OLoRA, CorDA) change them before training.
+ * Initialisations that leave the base's weights unchanged; others (PiSSA, OLoRA, CorDA) change them before training.
  */
 const BEGINNINGS: readonly unknown[] = [undefined, true, false, "gaussian", "eva", "orthogonal"];
 
@@ -54,7 +54,7 @@ export interface LoraFactors {
 }
 
 export interface LoraAdapter {
-  /** The base model that the adapter names: a repository of the hub, or a path of another machine. */
+  /** The base model that the adapter names: a repository of the hub, or a path on another machine. */
   readonly trainedOn: string | undefined;
   /** Ranks of the tensors that the adapter changes, by their names in the base. */
   readonly ranks: ReadonlyMap<string, number>;
@@ -70,7 +70,7 @@ export interface LoraAdapter {
 export const isAdapter = (path: string): boolean =>
   statSync(path, { throwIfNoEntry: false })?.isDirectory() === true && existsSync(join(path, CONFIG));
 
-/** The base that an adapter names; undefined: none. Throws model_config. */
+/** The base that an adapter names; undefined: it names none. Throws model_config. */
 export const baseNamedBy = (folder: string): string | undefined =>
   readJsonFile(join(folder, CONFIG)).string("base_model_name_or_path");
 
@@ -134,8 +134,7 @@ interface Scaling {
 }
 
 /**
- * peft's rules: alpha ÷ rank, or alpha ÷ √rank, with ranks and alphas of their own for modules whose names end in a
- * pattern.
+ * peft's rules: alpha ÷ rank, or alpha ÷ √rank; modules whose names end in a pattern have their own ranks and alphas.
  */
 function scalingOf(config: JsonObject): Scaling {
   const type = config.string("peft_type");

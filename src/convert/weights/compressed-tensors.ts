@@ -1,11 +1,11 @@
-/** What config.json says of layers that are stored as the package compressed-tensors stores them. */
+/** Writes the config.json entry for layers in the layouts of the package compressed-tensors. */
 import type { LayerStorage } from "./tensors.js";
 
 /**
  * @param format name of the layout
- * @param weights how they are stored
- * @param activations how others quantise the inputs of layers; null: not at all
- * @param ignored names of the linear layers that are stored plain
+ * @param weights storage of the weights
+ * @param activations quantisation of layers' inputs by other engines; null: none
+ * @param ignored names of the linear layers with plain weights
  */
 export const compressedConfig = (
   format: string,

@@ -1,6 +1,6 @@
 /**
- * A model with recurrent layers as copies of a format have it. GGUF files of some models have value heads in another
- * order than folders, and one matrix of a folder may hold what a file has in two (decision 210).
+ * Arranges a model's recurrent layers for a copy's format. GGUF files of some models order value heads differently from
+ * folders, and one matrix of a folder may correspond to two of a file (decision 210).
  */
 import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import { factsOf } from "../../model/description/architectures.js";
@@ -11,7 +11,7 @@ import { mixedWidth } from "../../model/description/sizes.js";
 import { headOrder, valueOrder } from "../../model/description/value-heads.js";
 import type { OpenModel } from "../../model/open-model.js";
 
-/** @param isFile a GGUF file is written; false: a folder */
+/** @param isFile true for a GGUF file, false for a folder */
 export function asWritten(model: OpenModel, isFile: boolean): OpenModel {
   const { config } = model;
   const { delta } = factsOf(config.architecture);
@@ -31,7 +31,7 @@ export function asWritten(model: OpenModel, isFile: boolean): OpenModel {
 
 interface Layout {
   readonly isTiled: boolean;
-  /** Queries, keys, values and gates are rows of one matrix, by key heads. */
+  /** Whether queries, keys, values and gates are rows of one matrix, by key heads. */
   readonly isFused: boolean;
 }
 
@@ -46,11 +46,11 @@ interface Run {
 /** A recurrent layer of the source, in another layout. */
 interface MovedLayer {
   readonly mixer: DeltaMixer;
-  /** Rows of each matrix that the source has otherwise. */
+  /** Rows of each matrix that the source arranges differently. */
   readonly matrices: ReadonlyMap<string, readonly Run[]>;
-  /** Matrices of the source whose rows are in others. */
+  /** Matrices of the source whose rows become part of others. */
   readonly gone: readonly string[];
-  /** Where each value head is; undefined: the order is the same. */
+  /** Place of each value head in the source; undefined: the order is the same. */
   readonly heads: readonly number[] | undefined;
 }
 
@@ -102,7 +102,7 @@ class ReorderedSource implements TensorSource {
     const runs = layer?.matrices.get(part);
     const columns = part === "ssm_out.weight" ? layer && valueOrder(layer.mixer, this.layout.isTiled) : undefined;
     if (runs === undefined && columns === undefined) return this.source.matrix(spec);
-    // Values that were stored in 16 bits are the same in 32.
+    // Values stored in 16 bits stay exact in 32.
     const convert = (target: ArrayBuffer): void => {
       const out = new Float32Array(target);
       const stored = { ...spec, keepsValues: true };
@@ -116,7 +116,7 @@ class ReorderedSource implements TensorSource {
     return { type: "F32", convert };
   }
 
-  /** The recurrent layer that a tensor is of, and the rest of its name. */
+  /** The recurrent layer of a tensor, and the rest of the tensor's name. */
   #partOf(name: string): { readonly layer: MovedLayer | undefined; readonly prefix: string; readonly part: string } {
     const [, prefix = "", number = "", part = ""] = /^(blk\.(\d+)\.)(.+)$/.exec(name) ?? [];
     const index = Number(number);
@@ -154,7 +154,7 @@ const MIXED = "attn_qkv.weight";
 const GATE = "attn_gate.weight";
 const GATES: readonly string[] = ["ssm_alpha.weight", "ssm_beta.weight"];
 
-/** Where the source has the rows of a key head's query and key, and of a value head's value and gate. */
+/** Rows of a key head's query and key, and of a value head's value and gate, in the source. */
 interface HeadRows {
   query(keyHead: number): Run;
   key(keyHead: number): Run;
@@ -173,7 +173,7 @@ function rowsOfSplit(mixer: DeltaMixer): HeadRows {
   };
 }
 
-/** Of each key head: query, key, values, gates. */
+/** Per key head: query, key, values, gates. */
 function rowsOfFused({ numHeads, numKeyHeads, headDim, valueDim }: DeltaMixer): HeadRows {
   const perKeyHead = numHeads / numKeyHeads;
   const ofKeyHead = 2 * headDim + 2 * perKeyHead * valueDim;
@@ -195,7 +195,7 @@ function rowsOfFused({ numHeads, numKeyHeads, headDim, valueDim }: DeltaMixer): 
 
 type Matrices = readonly (readonly [part: string, runs: readonly Run[]])[];
 
-/** @param heads where each value head is in the source */
+/** @param heads place of each value head in the source */
 function split({ numKeyHeads }: DeltaMixer, rows: HeadRows, heads: readonly number[]): Matrices {
   const keyHeads = range(numKeyHeads);
   return [
@@ -213,7 +213,7 @@ function fused({ numKeyHeads }: DeltaMixer, rows: HeadRows, heads: readonly numb
   return [[FUSED, runs]];
 }
 
-/** Reads the rows of `spec`, which is of the wanted layout, from where the source has them. */
+/** Reads the rows of `spec`, which is in the copy's layout, from their places in the source. */
 function gather(source: TensorSource, spec: MatrixSpec, prefix: string, runs: readonly Run[], out: Float32Array): void {
   const { cols, start, rows } = spec;
   let first = 0;

@@ -1,4 +1,4 @@
-/** Matrices of NVFP4 stay so in copies of either format, to the bit where the format can say their scale. */
+/** Copies in either format keep NVFP4 matrices, bit by bit where the format can express their scale. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ const kept = (from: string, suffix = ""): string => {
   return to;
 };
 
-/** f32 values of each matrix, and the type that it is stored in. */
+/** f32 values of each matrix, and its stored type. */
 function matricesOf(path: string) {
   const { config, tensors } = openModel(path);
   const source = tensors();
@@ -41,7 +41,7 @@ const numOfType = (path: string): number =>
     ? [...readGguf(path).tensors.values()].filter(({ type }) => type === "NVFP4").length
     : [...readHfFolder(path).files.tensors.keys()].filter((name) => name.endsWith("weight_packed")).length;
 
-/** The inverse of a scale may round twice: by a unit in the last place of an F32. */
+/** Inverting a scale may round twice: by a unit in the last place of an F32. */
 function expectSameMatrices(copy: string, original: string, tolerance: number): void {
   const [got, wanted] = [matricesOf(copy), matricesOf(original)];
   expect(got.map(({ name }) => name)).toEqual(wanted.map(({ name }) => name));
@@ -54,7 +54,7 @@ function expectSameMatrices(copy: string, original: string, tolerance: number): 
   }
 }
 
-/** Its vocabulary has 64 tokens. */
+/** The model's vocabulary has 64 tokens. */
 const PROMPTS = [[1, 5, 9, 2, 7, 40, 41], [3]];
 
 describe.each([
@@ -91,7 +91,7 @@ describe.each([
 const WIDE = { width: 128, ff: 128, headDim: 64, type: "NVFP4" } as const;
 
 test.each<[string, RandomModelOptions, number]>([
-  // Some of the scales are below zero, which folders cannot have: such matrices are stored in BF16.
+  // Some scales are negative, which folders cannot have: such matrices are stored in BF16.
   ["llama", { ...WIDE, architecture: "llama", seed: 1, hasMatrixScales: true }, 2 ** -8],
   ["qwen3", { ...WIDE, architecture: "qwen3", seed: 2 }, 0],
   ["qwen3moe", { ...WIDE, architecture: "qwen3moe", seed: 3, hasMatrixScales: true }, 2 ** -8],
@@ -102,7 +102,7 @@ test.each<[string, RandomModelOptions, number]>([
   expect(numOfType(file)).toBe(numOfType(original));
   expect(numOfType(folder)).toBeGreaterThan(0);
   expectSameMatrices(file, original, 0);
-  // The rows of a folder may have another order.
+  // A folder's rows may have another order.
   weightsOnly(original, plain);
   expectSameMatrices(folder, plain, tolerance);
   const completions = await completionsOf(original);

@@ -1,6 +1,5 @@
 /**
- * Copies that keep matrices of NVFP4 as they are: both formats have them, with a scale of the whole matrix beside the
- * blocks.
+ * Keeps matrices of NVFP4 in copies: both formats have the type, with a scale of the whole matrix beside the blocks.
  */
 import type { WeightType } from "../../formats/dequantize.js";
 import { readNvfp4 } from "../../formats/fp4-blocks.js";
@@ -23,15 +22,15 @@ import {
 /** llama.cpp's `general.file_type`. */
 const NVFP4_FILE = 39;
 
-/** The types that lose the least: NVFP4 where a matrix is stored so, else a plain type. */
+/** The types with the least loss: NVFP4 where a matrix has it, else a plain type. */
 export function keptStorage(model: OpenModel): Storage & FolderStorage {
   const plain = plainTypeOf(model.summary.weightType as WeightType | undefined);
   const usual = { ...plainStorage(plain), plain };
   const source = model.tensors();
-  // An expert's matrix has the name of its stack, and all of a stack are stored alike.
+  // An expert's matrix has its stack's name, and all matrices of a stack have one type.
   const byName = new Map(tensorsOf(model.config, source).map((tensor) => [tensor.name, scalesOf(source, tensor)]));
   if ([...byName.values()].every((scales) => scales === undefined)) return usual;
-  // In a file of such a model, the tensor that would be the matrix's scale is the experts' factor.
+  // In a file of such a model, the tensor for the matrix's scale would be read as the experts' factor.
   const isAmbiguous = ({ name }: ModelTensor) => model.config.hasDenseBesideExperts && DOWN.test(name);
   const isKeptInFile = (tensor: ModelTensor): boolean =>
     !isAmbiguous(tensor) &&
@@ -49,10 +48,10 @@ export function keptStorage(model: OpenModel): Storage & FolderStorage {
 }
 
 const DOWN = /\.ffn_down_exps\.weight$/;
-/** Linear layers of a model's blocks. Routers and gates stay plain in every copy. */
+/** Linear layers of a model's blocks, except routers and gates, which stay plain in every copy. */
 const LINEAR = /^blk\.\d+\.(?!ffn_gate_inp)\w+\.weight$/;
 
-/** Scales of whole matrices, one for each of a stack. @returns undefined: the tensor is stored in another type */
+/** Scales of whole matrices, one per matrix of a stack. @returns undefined: the tensor has another type */
 export function scalesOf(source: ValueSource, tensor: ModelTensor): Float32Array | undefined {
   const { shape, stack } = tensor;
   const [rows, cols] = shape;
@@ -67,7 +66,7 @@ export function scalesOf(source: ValueSource, tensor: ModelTensor): Float32Array
   return Float32Array.from(scales);
 }
 
-/** The parts of a folder's layer that hold the codes and scales of a matrix. */
+/** The parts of a folder's layer with the codes and scales of a matrix. */
 function storedParts(source: ValueSource, tensor: ModelTensor): readonly Uint8Array[] {
   const [scale] = scalesOf(source, tensor)!;
   const { codes, scales } = readNvfp4(Buffer.concat([...bytesOf(source, tensor, "NVFP4")]));
@@ -75,7 +74,7 @@ function storedParts(source: ValueSource, tensor: ModelTensor): readonly Uint8Ar
 }
 
 /**
- * The divisor that folders store in place of a scale: the F32 whose inverse is the scale, or nearest to it.
+ * The divisor that folders store instead of a scale: the F32 whose inverse is the scale, or nearest to it.
  * @returns undefined: there is none, or the scale is no positive number
  */
 function divisorOf(scale: number): number | undefined {

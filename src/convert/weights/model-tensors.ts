@@ -1,4 +1,4 @@
-/** The tensors of a model under llama.cpp's names, with their shapes: its layers', and those of layers that draft. */
+/** The tensors of a model with llama.cpp's names and their shapes, including drafting layers. */
 import type { ModelPart, TensorSource } from "../../backend/tensor-source.js";
 import { factsOf } from "../../model/description/architectures.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
@@ -18,9 +18,9 @@ import type { OpenModel } from "../../model/open-model.js";
 import { type ModelTensor, ROPE_FACTORS, unstackedTensors, type WiderStack } from "./tensors.js";
 
 /**
- * The layers that draft, as a plain copy has them: copies with other weights than the model's leave them out, since
- * nobody has measured what they do there.
- * @returns undefined where there are none, or what stands around them is missing
+ * The drafting layers of a plain copy. Copies with other weights leave them out, since their effect there is
+ * unmeasured.
+ * @returns undefined if there are none, or if tensors around them are missing
  */
 export function draftsOf({
   config,
@@ -36,9 +36,9 @@ export function draftsOf({
 }
 
 /**
- * All tensors that the engine reads of a model, in the order of its layers.
- * @param part what `source` has
- * @throws gguf_tensor and model_tensor, where the source has others
+ * All tensors of a model that the engine reads, in the order of its layers.
+ * @param part the part of the model in `source`
+ * @throws gguf_tensor and model_tensor, if the source has other ones
  */
 export function tensorsOf(
   model: ServableModel,
@@ -60,10 +60,10 @@ export function tensorsOf(
   return list.tensors;
 }
 
-/** Tensors in their order: those that only some models have, where the source has them. */
+/** Tensors in order; optional ones are included if the source has them. */
 class TensorList {
   readonly tensors: ModelTensor[] = [];
-  /** Names that the source may have, too. */
+  /** Further permitted names in the source. */
   readonly unread: string[] = [];
 
   constructor(
@@ -93,7 +93,7 @@ class TensorList {
     this.vector(`${name}.bias`, rows);
   }
 
-  /** Copies have the rows of positions alone. */
+  /** Copies only have the rows of positions. */
   positions({ numRows, firstRow }: PositionTable): void {
     const name = "position_embd.weight";
     const within = { name, totalRows: numRows, start: firstRow };
@@ -107,7 +107,7 @@ class TensorList {
     if (this.model.hasExpertBiases) this.vectors(`${name}.bias`, rows, count);
   }
 
-  /** Gate above up in one matrix, which files have apart where the architecture has a Mamba-2. */
+  /** Gate above up in one matrix; files of architectures with Mamba-2 layers have them apart. */
   gateAndUp(layer: string, end: string, inner: number): void {
     const name = `${layer}ffn_up${end}.weight`;
     const shape = [inner, this.model.width] as const;
@@ -220,7 +220,7 @@ function addDelta(list: TensorList, mixer: DeltaMixer, layer: string): void {
   list.table(`${layer}ssm_out`, width, inner);
 }
 
-/** Files have vectors of heads, and the norm's gain by group, in two dimensions. */
+/** Files store the heads' vectors, and the norm's gain by group, in two dimensions. */
 function addMamba(list: TensorList, mixer: MambaMixer, layer: string): void {
   const { width } = list.model;
   const { numHeads, numGroups, numTaps } = mixer;
@@ -242,7 +242,7 @@ function addConvolution(list: TensorList, { width: columns, numTaps }: Convoluti
   list.vector(`${layer}post_attention_norm.weight`, width);
 }
 
-/** A feed-forward part that every token passes. @param end of its tensors' names */
+/** A feed-forward part that every token passes. @param end end of its tensors' names */
 function addDense(list: TensorList, layer: string, end: string, inner: number, { isGated }: FeedForward): void {
   const { architecture, width } = list.model;
   const isFused = isGated !== false && !list.source.has(`${layer}ffn_gate${end}.weight`);
@@ -259,7 +259,7 @@ function addExperts(list: TensorList, experts: ExpertsFeedForward, layer: string
   const { count, width: inner, sharedWidth, isSharedGated, isGated = true } = experts;
   list.table(`${layer}ffn_gate_inp`, count, width);
   if (hasExpertBiases) list.vector(`${layer}ffn_gate_inp.bias`, count);
-  // Gate above up of each expert; copies have them apart, as most readers know them.
+  // Each expert's gate above its up; copies store them apart, as most readers expect.
   const fused = `${layer}ffn_gate_up_exps.weight`;
   const within = (offset: number) => (list.source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
   if (isGated) list.stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
@@ -274,10 +274,10 @@ function addExperts(list: TensorList, experts: ExpertsFeedForward, layer: string
   for (const name of NORMS_BESIDE) list.vector(`${layer}${name}.weight`, width);
 }
 
-/** Norms of experts that have a dense part beside them. */
+/** Norms of experts beside a dense part. */
 const NORMS_BESIDE = ["post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"];
 
-/** Names under which sources may have the tensor. */
+/** Possible names of the tensor in sources. */
 const namesOf = (tensor: ModelTensor): readonly string[] => [
   tensor.name,
   ...(tensor.within === undefined ? [] : [tensor.within.name]),

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { bytesOf, type Storage } from "./tensors.js";
 
-/** A source of one vector and one matrix of a row, both with these values. */
+/** A source of one vector and one single-row matrix, both with these values. */
 function sourceOf(...numbers: readonly number[]): TensorSource {
   const values = Float32Array.from(numbers);
   const matrix = () => ({
@@ -24,7 +24,7 @@ test.each([
     expect(encode("BF16", 1, large)[0]).toHaveLength(4);
     expect(encode("F32", 1, large)[0]).toHaveLength(8);
   }
-  // What is infinite in the model stays so.
+  // Infinite values of the model stay infinite.
   expect(encode("F16", 65_519, Number.POSITIVE_INFINITY)[0]).toEqual(Uint8Array.of(0xff, 0x7b, 0, 0x7c));
 });
 

@@ -1,4 +1,4 @@
-/** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
+/** The tensors of a model with llama.cpp's names, and their values row by row, from either format. */
 import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
@@ -22,24 +22,24 @@ const F16_INFINITE_BITS = 0x477ff000;
 
 /** A model to copy. */
 export interface CopySource {
-  /** Where it was read from. */
+  /** The path from which the model was read. */
   readonly path: string;
   readonly model: OpenModel;
-  /** Undefined: the copy has sizes and weights alone. */
+  /** Undefined: the copy only has sizes and weights. */
   readonly text: Pick<TextSide, "tokenizer" | "readSampling"> | undefined;
 }
 
 /** A difference between the copy and the model. */
 export interface CopyNote {
   readonly text: string;
-  /** Some texts have other tokens. */
+  /** Whether some texts get other tokens. */
   readonly isAboutTokens: boolean;
 }
 
 export interface CopyProgress {
   onWritten(numBytes: number, total: number): void;
   onNote(note: CopyNote): void;
-  /** Log of a stopped copy that may be there; absent: the copy is written anew. */
+  /** Log of a stopped copy; absent: the copy starts anew. */
   readonly log?: TensorLog | undefined;
 }
 
@@ -48,16 +48,16 @@ export interface ModelTensor {
   readonly name: string;
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
-  /** Present for experts' matrices, which lie one below the other: rows of the stack from `start` on. */
+  /** Present for experts' matrices, which are stacked: rows of the stack from `start` on. */
   readonly stack?: {
     readonly count: number;
     readonly totalRows: number;
     readonly start: number;
     readonly within?: WiderStack;
   };
-  /** The source has the matrix as rows of a larger one, from row `start` on. */
+  /** Present if the source has the matrix as rows of a larger one, from row `start` on. */
   readonly within?: { readonly name: string; readonly totalRows: number; readonly start: number };
-  /** How many vectors, where each expert or each channel of a convolution has one. */
+  /** Number of vectors, if each expert or each channel of a convolution has one. */
   readonly count?: number;
   /**
    * Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows.
@@ -65,7 +65,7 @@ export interface ModelTensor {
   readonly order?: RowOrder;
 }
 
-/** The source has the matrices as parts of larger ones: of `rows` rows each, from row `offset` on. */
+/** Present if the source has the matrices as parts of larger ones: each with `rows` rows, from row `offset` on. */
 export interface WiderStack {
   readonly name: string;
   readonly rows: number;
@@ -77,41 +77,41 @@ export interface WiderStack {
  * inputs.
  */
 export interface Preparation {
-  /** Whether the tensor cannot be read or encoded before `prepare` has resolved. */
+  /** Whether `prepare` must resolve before the tensor can be read or encoded. */
   needs(name: string): boolean;
-  /** Prepares the tensor that `needs` was asked for last, and some that follow; nothing where it is prepared. */
+  /** Prepares the tensor of the last `needs` call, and some after it; resolves at once if it is prepared. */
   prepare(): Promise<void>;
 }
 
-/** How a file stores its matrices. */
+/** A file's storage of matrices. */
 export interface Storage {
   /** @example "Q4_K_M" */
   readonly name: string;
-  /** The one type of all matrices; undefined: there are several, or one of blocks. */
+  /** The single type of all matrices; undefined: there are several, or a block type. */
   readonly plain?: PlainType;
   readonly preparation?: Preparation;
   /** llama.cpp's `general.file_type`. */
   readonly fileType: number;
   typeOf(tensor: ModelTensor): TensorType;
   /**
-   * Rows of a matrix in blocks of `type`, which is none of the plain types.
+   * Encodes rows of a matrix in blocks of `type`, which is not a plain type.
    * @param values f32 [rows, cols], finite
    */
   encode(name: string, type: TensorType, values: Float32Array, cols: number): Uint8Array;
 }
 
-/** How a folder stores the matrices of its layers in parts, as quantised checkpoints have them. */
+/** A folder's storage of its layers' matrices in parts, as in quantised checkpoints. */
 export interface LayerStorage {
-  /** Others are stored in the folder's plain type. */
+  /** Whether the tensor is stored in parts; others have the folder's plain type. */
   takes(tensor: ModelTensor): boolean;
-  /** Tensors in place of a layer's `weight`. */
+  /** Tensors that replace a layer's `weight`. */
   partsOf(rows: number, cols: number): readonly LayerPart[];
   /**
    * Bytes of each part.
-   * @param tensor the matrix; an expert's has the name of its stack
+   * @param tensor the matrix; an expert's has its stack's name
    */
   encode(source: ValueSource, tensor: ModelTensor): readonly Uint8Array[];
-  /** config.json's `quantization_config`. @param ignored names of the linear layers that are stored plain */
+  /** config.json's `quantization_config`. @param ignored names of the linear layers with plain weights */
   configOf(ignored: readonly string[]): object;
   /** JSON of further files by name; absent: there are none */
   filesOf?(ignored: readonly string[]): Readonly<Record<string, object>>;
@@ -124,7 +124,7 @@ interface LayerPart {
   readonly shape: readonly number[];
 }
 
-/** How a folder stores its tensors. */
+/** A folder's storage of its tensors. */
 export interface FolderStorage {
   readonly name: string;
   readonly plain: PlainType;
@@ -135,7 +135,7 @@ export interface FolderStorage {
 /** llama.cpp's `general.file_type`. */
 const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
 
-/** All matrices in one type, in which each value is rounded by itself. */
+/** All matrices in one type; each value is rounded separately. */
 export function plainStorage(type: PlainType): Storage {
   return {
     name: type,
@@ -148,7 +148,7 @@ export function plainStorage(type: PlainType): Storage {
   };
 }
 
-/** Tensors whose values are read. */
+/** Access to the tensors' values. */
 export type ValueSource = Pick<TensorSource, "matrix" | "values">;
 
 interface RowOrder {
@@ -167,7 +167,7 @@ export function halved(headDim: number): RowOrder {
 
 /**
  * Width of the dense feed-forward parts; undefined: there are none.
- * @throws architecture_unsupported where they differ
+ * @throws architecture_unsupported if they differ
  */
 export function denseWidthOf({ layers }: ServableModel): number | undefined {
   const widths = layers.flatMap(({ feedForward: { kind, width } }) => (kind === "dense" && width > 0 ? [width] : []));
@@ -175,7 +175,7 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
 
-/** @throws architecture_unsupported where the part that every token passes is not as wide as some experts */
+/** @throws architecture_unsupported unless the part that every token passes is as wide as a whole number of experts */
 export function numSharedExperts({ sharedWidth, width }: ExpertsFeedForward): number {
   if (sharedWidth % width === 0) return sharedWidth / width;
   throw unservedVariant(`expected a shared part of whole experts of ${width} values, got one of ${sharedWidth}`);
@@ -185,7 +185,7 @@ export interface UnstackedTensor extends ModelTensor {
   readonly ownName: string;
 }
 
-/** The matrices of a stack under names of their own; a tensor that is none, as it is. */
+/** The matrices of a stack under separate names; any other tensor unchanged. */
 export function unstackedTensors(tensor: ModelTensor): readonly UnstackedTensor[] {
   const { name, shape, stack } = tensor;
   const [, cols] = shape;
@@ -199,15 +199,15 @@ export function unstackedTensors(tensor: ModelTensor): readonly UnstackedTensor[
   });
 }
 
-/** Tensors in GGUF files; settings in config.json. */
+/** Rope factors: tensors in GGUF files, settings in config.json. */
 export const ROPE_FACTORS = ["rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"] as const;
 
-/** Query and key rows, whose order depends on how the rope pairs them. */
+/** Whether the tensor holds query or key rows, whose order depends on the rope's pairing. */
 export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$/.test(name);
 
 /**
- * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
- * @param storage encodes types of blocks
+ * The tensor's values as bytes of `type`, in pieces. Rows of that type are copied unchanged.
+ * @param storage encodes block types
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
 export function* bytesOf(
@@ -248,7 +248,7 @@ export function* bytesOf(
   }
 }
 
-/** f32 [rows, cols] of a whole matrix. @throws model_tensor for a value that is not finite */
+/** f32 [rows, cols] of a whole matrix. @throws model_tensor for a NaN or infinite value */
 export function valuesOf(source: ValueSource, tensor: ModelTensor): Float32Array {
   const [rows, cols = 1] = tensor.shape;
   const values = new Float32Array(rows * cols);
@@ -266,7 +266,7 @@ export function valuesOf(source: ValueSource, tensor: ModelTensor): Float32Array
 
 const NOTHING = new Uint8Array();
 
-/** Pieces of the tensor `name`, behind pieces without bytes, between which the caller prepares. */
+/** Pieces of the tensor `name`, after empty pieces during which the caller prepares. */
 export function* prepared(
   preparation: Preparation | undefined,
   name: string,
@@ -283,9 +283,9 @@ function asPlain(type: TensorType): PlainType {
   throw new RangeError(`expected a type that rounds each value by itself, got ${type}`);
 }
 
-/** Blocks have halves as their scales. */
+/** Refuses values too large for blocks, whose scales are halves. */
 function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array): void {
-  // Bits of magnitudes order as the magnitudes do, infinities and NaN last.
+  // Bits of magnitudes order like the magnitudes, with infinities and NaN last.
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let largest = 0;
   for (let i = 0; i < words.length; i++) largest = Math.max(largest, words[i]! & 0x7fffffff);
@@ -296,7 +296,7 @@ function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array
   });
 }
 
-/** Where the source has rows of a matrix, or of a stack, in which they lie within one matrix. */
+/** Place in the source of rows of a matrix, or of a stack if they lie within one matrix. */
 export function rowsOf(tensor: ModelTensor, start: number, rows: number): MatrixSpec {
   const { name, shape, stack, within } = tensor;
   const [numRows, cols] = shape;
@@ -352,8 +352,8 @@ function reordered<Row extends Float32Array | Uint8Array>(
 }
 
 /**
- * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as
- * scales, so halves hold their values closest. The scales of MXFP4 are powers of two beyond the range of halves.
+ * The type of two bytes per value with the least loss for the model's matrices. GGML's quantised blocks have halves as
+ * scales, so halves hold their values most closely. MXFP4's scales are powers of two beyond the range of halves.
  * NVFP4's values have six bits times the matrix's F32 scale: bfloat16 rounds them to eight bits, whatever their range.
  * Matrices of F32 stay F32.
  */

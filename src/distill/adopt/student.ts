@@ -1,6 +1,6 @@
 /**
- * A student that was trained elsewhere, as a model that is served: an adapter is merged into its base, and the weights
- * are converted if asked.
+ * Prepares a student trained elsewhere for serving: merges an adapter into its base, and converts the weights on
+ * request.
  */
 import { join, resolve } from "node:path";
 import { createRowEncoder } from "../../backend/create/create-backend.js";
@@ -15,22 +15,22 @@ import type { Stage, StartStage } from "../../core/stages.js";
 import { locateModel } from "../../formats/locate-model.js";
 
 export interface StudentOptions {
-  /** A folder of an adapter, or a model as for --model. */
+  /** Folder of an adapter, or a model as for --model. */
   readonly student: string;
-  /** The model that an adapter was trained on. */
+  /** The base model of an adapter's training. */
   readonly base?: string;
-  /** The model to write; absent: the student is served as it is. */
+  /** The model to write; absent: the student is served unchanged. */
   readonly out?: string;
   readonly quantize?: string;
 }
 
 export interface Student {
-  /** Absolute, since a gateway has a folder of its own. */
+  /** Absolute, since a gateway runs in another folder. */
   readonly path: string;
   readonly name: string;
-  /** undefined: it came whole */
+  /** undefined: the student was a whole model */
   readonly merged: Omit<Merged, "path"> | undefined;
-  /** undefined: its weights are as they came */
+  /** undefined: the weights are unchanged */
   readonly weights: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The search on simulated models, whose answers depend on what a prompt still says. */
+/** The search on simulated models, whose answers depend on the words left in a prompt. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isLongRun } from "../../../test/helpers/long.js";
@@ -29,7 +29,7 @@ const chatsOf = (count: number): ScoredChat[] =>
     check: { kind: "exact" },
   }));
 
-/** @param rightShare of its answers that are right, by what the prompt says */
+/** @param rightShare the share of right answers, by the prompt */
 function model(rightShare: (prompt: string) => number) {
   const asked: string[] = [];
   const target: EvalTarget = {
@@ -44,7 +44,7 @@ function model(rightShare: (prompt: string) => number) {
             const prompt = messages.map(({ content }) => content).join("\n");
             asked.push(prompt);
             const number = /Price (\d+)/.exec(prompt)![1]!;
-            // An item is as hard whatever the prompt says, as it is for a model.
+            // An item's difficulty is fixed, whatever the prompt says, as for a real model.
             const isRight = new TestRng(Number(number)).next() < rightShare(prompt);
             const text = isRight ? `${number} euros` : "?";
             return { text, end: "stop", numPromptTokens: prompt.length, numOutputTokens: 2 };
@@ -96,9 +96,9 @@ test("keeps what harms nothing, refuses what does, and confirms on the other hal
   expect(confirmation!.comparison).toMatchObject({ verdict: "passes", overall: { numItems: 300, drop: 0 } });
   expect(confirmation!.tokens.after).toBeLessThan(confirmation!.tokens.before);
   expect(tokens.after).toBeLessThan(0.6 * tokens.before);
-  // No prompt is asked twice, though several candidates are compared with it.
+  // No prompt is asked twice, although several candidates are compared with it.
   expect(new Set(asked).size).toBe(asked.length);
-  // Each half has its own items: the confirmation asks the original prompts of 300 more.
+  // Each half has its own items: the confirmation asks for 300 more original prompts.
   const originals = new Set(
     chatsOf(600).map(({ messages }) =>
       messages
@@ -207,11 +207,11 @@ test("a stopped run goes on from its journal", async () => {
   const after = await rememberedTarget(second.target, SETTINGS, path).run(more, () => {});
   expect(second.asked.length).toBe(10);
   expect(after.items.slice(0, 30)).toEqual(before.items);
-  // Answers of other settings are other answers.
+  // Other settings give other answers.
   const third = model(() => 0.9);
   await rememberedTarget(third.target, { ...SETTINGS, temperature: 1 }, path).run(tasks[0]!, () => {});
   expect(third.asked.length).toBe(30);
-  // So are those of another model of this name.
+  // So does another model of the same name.
   const fourth = model(() => 0.9);
   await rememberedTarget({ ...fourth.target, identity: { files: ["other"] } }, SETTINGS, path).run(tasks[0]!, () => {});
   expect(fourth.asked.length).toBe(30);

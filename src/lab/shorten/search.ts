@@ -1,7 +1,7 @@
 /**
- * Shortens the prompts of an evaluation. Candidates are tried one after the other, each on top of the kept ones. Their
- * answers are compared with those to the original prompts or, if an earlier change surely made answers better, with
- * those to its prompts: a later change may not lose that gain. One half of the items decides, and the other half
+ * Shortens the prompts of an evaluation. Candidates are tried one after another, each on top of the kept ones. Their
+ * answers are compared with those to the original prompts or, if an earlier change surely improved the answers, with
+ * those to its prompts, so that no later change loses that gain. One half of the items decides, and the other half
  * confirms the result, since a search among many candidates also keeps lucky ones.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -19,7 +19,7 @@ import { evaluatePair } from "../evaluate.js";
 export interface Decision {
   readonly name: string;
   readonly method: Method;
-  /** Length of all prompts as they were tried, by the counting tokenizer. */
+  /** Length of all prompts in this trial, by the counting tokenizer. */
   readonly numTokens: number;
   /** The candidate's saving beyond those kept before, as a share of the original tokens. */
   readonly saved: number;
@@ -42,31 +42,31 @@ export interface Shortened {
   readonly confirmation:
     | {
         readonly comparison: Comparison;
-        /** Prompt tokens of the confirming items, as the model's server counts them. */
+        /** Prompt tokens of the confirming items, by the model's server. */
         readonly tokens: TokenCounts;
       }
     | undefined;
 }
 
-/** Makes candidates for the requests as the kept changes left them. */
+/** Creates candidates for the requests with the kept changes. */
 export type CandidateStage = (requests: readonly PromptRequest[]) => readonly Candidate[];
 
 interface Search {
   readonly target: EvalTarget;
   readonly tasks: readonly EvalTask[];
-  /** In order. Within a stage, the candidate that saves most is tried first. */
+  /** Stages in order. Within a stage, the candidate with the largest saving is tried first. */
   readonly stages: readonly CandidateStage[];
-  /** The largest drop that is allowed, as a share of 1. */
+  /** The largest permitted drop, as a share of 1. */
   readonly maxDrop: number;
-  /** Tokens of a text. */
+  /** Number of tokens of a text. */
   readonly count: (text: string) => number;
   readonly startStage: StartStage;
 }
 
-/** A candidate that saves a smaller share is not worth its evaluation. */
+/** Least share of saved tokens that is worth an evaluation. */
 const LEAST_SAVED = 0.005;
 
-/** @throws invalid_option for items that all have one prompt, before any is asked */
+/** @throws invalid_option, before any question, for items that all have the same prompt */
 export async function shortenPrompts({
   target,
   tasks,
@@ -125,10 +125,11 @@ export async function shortenPrompts({
   return { ...shortened, tasks: results, confirmation: { comparison, tokens } };
 }
 
-/** Items that are hardly ever answered right cannot show a drop, so that they decide nothing. */
+/** Items that are hardly ever answered right cannot show a drop, so they decide nothing. */
 function verdictFrom({ verdict, overall, maxDrop }: Comparison): Verdict {
   if (overall.before <= maxDrop) return "undecided";
-  // Undecided means that all items were asked. That number was fixed before, so a plain test of all items is valid.
+  // Undecided means that all items were asked. Their number was fixed beforehand, so a plain test of all items is
+  // valid.
   return verdict === "undecided" ? verdictOf(overall, maxDrop) : verdict;
 }
 
@@ -196,7 +197,7 @@ class TokenCounter {
   }
 }
 
-/** Recorded requests with the changes that were kept. */
+/** Recorded requests with the kept changes. */
 export async function applied(
   kept: readonly Candidate[],
   requests: readonly PromptRequest[],
@@ -221,7 +222,7 @@ function chatOf(chat: ScoredChat, { messages, tools }: PromptRequest): ScoredCha
   };
 }
 
-/** Asks other prompts than the chats': the results carry the chats' own, by which they are paired. */
+/** Asks other prompts than the chats'. The results carry the chats' own prompts, by which they are paired. */
 function shortenedTarget(target: EvalTarget, name: string, shortened: ReadonlyMap<ScoredChat, ScoredChat>): EvalTarget {
   const run: EvalTarget["run"] = async (task, onProgress) => {
     const result = await target.run({ ...task, chats: task.chats.map((chat) => shortened.get(chat)!) }, onProgress);

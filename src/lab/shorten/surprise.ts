@@ -1,4 +1,4 @@
-/** How surprising the tokens of texts are to a model in this process: its log-probabilities of the prompt. */
+/** A model's surprise at the tokens of texts: log-probabilities of a prompt, from a model in this process. */
 import { setMaxListeners } from "node:events";
 import type { StartStage } from "../../core/stages.js";
 import type { Engine } from "../../engine/api/engine.js";
@@ -11,7 +11,7 @@ import { promptLogprobs } from "../prompt-logprobs.js";
 export interface SurpriseModel {
   readonly name: string;
   readonly surprise: Surprise;
-  /** Tokens of a text. */
+  /** Number of tokens of a text. */
   count(text: string): number;
   close(): Promise<void>;
 }
@@ -51,7 +51,7 @@ async function surpriseOf(
   const ends = endsOf(text, ids, tokenizer);
   if (ends === undefined) return undefined;
   const { maxModelLen, numKvBlocks, blockSize } = engine.info;
-  // Each window also needs a token before it, and room for a token that is generated.
+  // Each window also needs a token before it, and room for one generated token.
   const length = Math.min(maxModelLen, numKvBlocks * blockSize) - 2;
   const before = tokenizer.bosId ?? tokenizer.eosId ?? ids[0]!;
   const nats: number[] = [];
@@ -63,7 +63,7 @@ async function surpriseOf(
   return { ends, nats };
 }
 
-/** UTF-16 offsets at which the tokens end; undefined where they do not spell the text. */
+/** UTF-16 end offsets of the tokens; undefined if they do not spell the text. */
 function endsOf(text: string, ids: readonly number[], tokenizer: Tokenizer): number[] | undefined {
   const pieces = ids.map((id) => Buffer.from(tokenizer.tokenBytes(id)));
   const all = Buffer.concat(pieces);
@@ -73,7 +73,7 @@ function endsOf(text: string, ids: readonly number[], tokenizer: Tokenizer): num
   let numUnits = 0;
   return pieces.map((piece) => {
     numBytes += piece.length;
-    // A character that a token splits ends with the token that has its last byte.
+    // A character that is split between tokens belongs to the token with its last byte.
     for (; at < numBytes; at += widthOf(all[at]!)) {
       if (at + widthOf(all[at]!) > numBytes) break;
       numUnits += widthOf(all[at]!) === 4 ? 2 : 1;

@@ -1,4 +1,4 @@
-/** Recorded requests as they are asked, and the sample that is taken of them. */
+/** Recorded requests in the form for the engine, and the sample of them. */
 import { expect, test } from "vitest";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { readRequests } from "../../prompts/requests.js";

@@ -1,4 +1,4 @@
-/** The configurations of drafts that a tuning tries: drafters × depths, and the server's default. */
+/** The drafting configurations that a tuning tries: drafters × depths, and the server's default. */
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { optionError } from "../../core/option-error.js";
@@ -26,14 +26,14 @@ export interface DrafterChoice {
   readonly path: string | undefined;
 }
 
-/** Methods that need no file beside the model's. */
+/** Methods that only need the model's own file. */
 const OWN_METHODS = ["ngram", "suffix", "mtp", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `mtp`, `auto`, the path of a draft model, of heads or of a folder
- * of heads from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a
- * path where nothing is, and the errors of reading GGUF files.
+ * A drafter by the user's name for it: `ngram`, `suffix`, `mtp`, `auto`, the path of a draft model, of heads or of a
+ * folder of heads from the hub, or `auto+PATH`: a model that drafts where the text offers nothing. Throws
+ * invalid_option for a missing path, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
   const method = OWN_METHODS.find((known) => known === word);
@@ -46,22 +46,22 @@ export function drafterFrom(flag: string, word: string): DrafterChoice {
   return { method: isAuto ? "auto" : methodOfFile(path), path };
 }
 
-/** @returns undefined for a path that is no folder of heads from the hub */
+/** @returns undefined unless the path is a folder of heads from the hub */
 const methodOfFolder = (path: string): SpeculativeMethod | undefined =>
   isEagle3Folder(path) ? "eagle3" : isMedusaFolder(path) ? "medusa" : undefined;
 
 const methodOfFile = (path: string): SpeculativeMethod =>
   methodOfFolder(path) ?? (isHeadsFile(path) ? "heads" : "draft_model");
 
-/** Files that are looked at, and drafters among them that are tried. */
+/** Most files to examine, and most drafters among them to try. */
 const MOST_FILES = 64;
 const MOST_FOUND = 3;
-/** A draft model that is larger than this share of its model costs more than it gains. */
+/** A draft model larger than this share of its model costs more than it gains. */
 const LARGEST_SHARE = 0.4;
 
 /**
- * Beside the model: heads, folders of heads from the hub, and smaller GGUF models. Whether they fit the model shows
- * when they are opened.
+ * Candidates beside the model: heads, folders of heads from the hub, and smaller GGUF models. Opening them shows
+ * whether they fit the model.
  */
 export function draftersBeside(modelPath: string): DrafterChoice[] {
   const [folder, own] = [dirname(resolve(modelPath)), basename(resolve(modelPath))];
@@ -80,11 +80,11 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
         }
         return [{ method: methodOfFile(path), path }];
       } catch {
-        // A damaged file beside the model is skipped.
+        // Skips a damaged file beside the model.
         return [];
       }
     });
-  // Heads come first: they were made for a model, while a small model may be in the folder by chance.
+  // Heads come first: they are made for one model, while a small model may be in the folder by chance.
   return found
     .sort((a, b) => Number(a.method === "draft_model") - Number(b.method === "draft_model"))
     .slice(0, MOST_FOUND);
@@ -102,7 +102,7 @@ export function contentOf({ path }: DrafterChoice): string | undefined {
   return contentHashOf(files, () => {});
 }
 
-/** @param fixed whether to try drafts of fixed length too */
+/** @param fixed whether to try drafts of fixed length, too */
 export function candidatesOf(
   drafters: readonly DrafterChoice[],
   depths: readonly number[],
@@ -121,7 +121,7 @@ export function candidatesOf(
   return [...distinct.values()].map((config) => ({ name: nameOf(config, isShared), config }));
 }
 
-/** @param isShared whether several drafters have a file of this name, so that only their paths tell them apart */
+/** @param isShared whether several drafters have files of this name, so that only their paths distinguish them */
 function nameOf(
   { method, draftModelPath: path, numSpeculativeTokens: depth, isAdaptive }: SpeculativeConfig,
   isShared: (file: string) => boolean,
@@ -131,7 +131,7 @@ function nameOf(
   return `${drafter}, ${depth} tokens${isAdaptive ? "" : " always"}`;
 }
 
-/** The keys of `--speculative-config` and of the YAML's `speculative-config`; values that are defaults are left out. */
+/** The keys of `--speculative-config` and of the YAML's `speculative-config`, without default values. */
 export function configKeys(config: SpeculativeConfig): Readonly<Record<string, string | number | boolean>> {
   const { method, draftModelPath: model, numSpeculativeTokens, isAdaptive } = config;
   if (method === NO_SPECULATION.method) return { method };

@@ -1,6 +1,6 @@
 /**
- * Measures drafts on the user's requests: an engine without drafts and one with the candidate's, in this process, by
- * turns.
+ * Measures drafts on the user's requests: alternates an engine without drafts and one with the candidate's, in this
+ * process.
  */
 import { openSteppedEngine, type SteppedEngine } from "../../bench/engine/draft-engines.js";
 import { type Run, runPair, runRequests } from "../../bench/engine/drafts-bench.js";
@@ -18,7 +18,7 @@ export type Temperatures = "own" | readonly number[];
 export interface EngineBenchSettings {
   readonly modelPath: string;
   readonly numThreads: number;
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly concurrency: number;
   /** Most requests of a cell in a round. */
   readonly perRound: number;
@@ -31,7 +31,7 @@ export interface PlainAnswer {
   readonly decodingMs: number;
 }
 
-/** A cell with the requests that are measured in it. */
+/** A cell with its requests. */
 export interface RequestCell extends Cell {
   readonly requests: readonly EngineRequest[];
 }
@@ -48,7 +48,7 @@ export class EngineBench {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** @param requests all that will be measured. Throws the errors of opening the model. */
+  /** @param requests all requests to measure. Throws the errors of opening the model. */
   static async open(
     settings: EngineBenchSettings,
     requests: readonly EngineRequest[],
@@ -64,7 +64,7 @@ export class EngineBench {
     return new EngineBench(settings, plain, maxModelLen, startStage, signal);
   }
 
-  /** Throws the error of the first request that the engine does not take. */
+  /** Throws the error of the first request that the engine refuses. */
   async answers(requests: readonly EngineRequest[]): Promise<PlainAnswer[]> {
     const { temperatures, concurrency } = this.settings;
     const [temperature] = temperatures === "own" ? [] : temperatures;
@@ -82,7 +82,7 @@ export class EngineBench {
     return all;
   }
 
-  /** For these cells. A candidate that does not start is a result; anything else that fails is an error. */
+  /** A bench for these cells. A candidate that does not start is a result; any other failure is an error. */
   on(cells: readonly RequestCell[]): DraftsBench {
     return { measure: (candidate, numRounds, look) => this.#measure(cells, candidate, numRounds, look) };
   }
@@ -107,7 +107,7 @@ export class EngineBench {
     const stage = this.startStage(LOOKS[look]);
     try {
       const tallies = cells.map(() => new Tally());
-      // Round 0 warms up: the drafter learns, and the engine learns what its drafts cost.
+      // Round 0 warms up: the drafter learns, and the engine learns the cost of its drafts.
       for (let round = 0; round <= numRounds; round++) {
         for (const [index, cell] of cells.entries()) {
           this.signal.throwIfAborted();
@@ -146,19 +146,19 @@ const LOOKS: Readonly<Record<Look, string>> = {
   "again, closer": "again, closer",
 };
 
-/** @param temperature undefined: its own */
+/** @param temperature undefined: the request's own */
 function at(request: EngineRequest, temperature: number | undefined): EngineRequest {
   return temperature === undefined ? request : { ...request, sampling: { ...request.sampling, temperature } };
 }
 
-/** A request in its class, with the time that it decodes without drafts. */
+/** A request with its class and its decoding time without drafts. */
 export interface WeighedRequest {
   readonly request: EngineRequest;
   readonly className: string;
   readonly decodingMs: number;
 }
 
-/** Classes × temperatures; the temperatures of a list are equally frequent. */
+/** Classes × temperatures; all temperatures of a list are equally frequent. */
 export function cellsOf(requests: readonly WeighedRequest[], temperatures: Temperatures): RequestCell[] {
   const total = requests.reduce((sum, { decodingMs }) => sum + decodingMs, 0);
   const variants = requests.flatMap(({ request, className, decodingMs }) => {
@@ -190,7 +190,7 @@ class Tally implements CellMeasured {
 
   add({ plain, drafting }: { readonly plain: Run; readonly drafting: Run }, before: Counts, after: Counts): void {
     const [plainMs, draftingMs] = [plain.times.decodingMs, drafting.times.decodingMs];
-    // Answers of one token decode in no time, with drafts or without.
+    // Answers of one token have no decoding time, with drafts or without.
     this.ratios.push(plainMs > 0 && draftingMs > 0 ? plainMs / draftingMs : 1);
     this.numDraftTokens += after.numDraftTokens - before.numDraftTokens;
     this.numAcceptedTokens += after.numAcceptedTokens - before.numAcceptedTokens;

@@ -1,4 +1,4 @@
-/** An interrupted tuning measures nothing twice, and only the same one goes on. */
+/** An interrupted tuning measures nothing twice, and resumes only with the same settings. */
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";

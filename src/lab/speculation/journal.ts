@@ -1,4 +1,4 @@
-/** Measurements of a tuning of drafts, on disk, so that an interrupted one goes on where it was. */
+/** Measurements of a tuning of drafts on disk, from which an interrupted tuning resumes. */
 import { z } from "zod";
 import { JournalFile } from "../tune/journal-file.js";
 import type { DraftsBench, Look } from "./search.js";
@@ -11,7 +11,7 @@ const cell = z.object({
   numSteps: z.number(),
 });
 const results = z.object({
-  /** One for each request, in order; undefined before all have an answer. */
+  /** One per request, in order; undefined until all have an answer. */
   answers: z.array(z.object({ name: z.string(), because: z.string(), decodingMs: z.number() })).optional(),
   measured: z.array(
     z.object({
@@ -23,14 +23,14 @@ const results = z.object({
 });
 type Results = z.infer<typeof results>;
 
-/** A request's class, and its time without drafts. */
+/** A request's class, and its decoding time without drafts. */
 export type ClassedAnswer = NonNullable<Results["answers"]>[number];
 
 export class SpeculationJournal {
   readonly #file: JournalFile<Results>;
   #results: Results;
 
-  /** As JournalFile, which throws invalid_option. */
+  /** Like JournalFile, which throws invalid_option. */
   constructor(folder: string, settings: object, isResumed: boolean) {
     const kind = { name: "speculation.json", format: "millrace-tune-speculation", version: 1, results };
     this.#file = new JournalFile(folder, kind, settings, isResumed);
@@ -38,7 +38,7 @@ export class SpeculationJournal {
     this.#file.save(this.#results);
   }
 
-  /** @param make called where the journal has none */
+  /** @param make called if the journal has no answers */
   async answers(make: () => Promise<readonly ClassedAnswer[]>): Promise<readonly ClassedAnswer[]> {
     const answers = this.#results.answers ?? [...(await make())];
     this.#save({ ...this.#results, answers });

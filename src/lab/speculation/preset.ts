@@ -1,4 +1,4 @@
-/** Writes chosen drafts into a fleet's configuration: a new one, or a preset whose other lines stay as they are. */
+/** Writes chosen drafts into a fleet's configuration: a new one, or a preset whose other lines stay unchanged. */
 import { isMap, isScalar, isSeq, parseDocument, stringify, type YAMLMap } from "yaml";
 import { MillraceError } from "../../core/errors.js";
 import type { LocatedModel } from "../../formats/locate-model.js";
@@ -16,9 +16,9 @@ export const speculationYaml = ({ name, path }: Pick<LocatedModel, "name" | "pat
   stringify({ models: [{ name, model: path, options: { [KEY]: keys } }] });
 
 /**
- * The preset's text with these drafts. Of several models, the one of that name is meant.
- * @param because one line for the preset's paragraph "# speculation: …"
- * Throws invalid_option for a file that is no fleet's, and for a model of another engine.
+ * The preset's text with these drafts, for the model of that name if it has several.
+ * @param because one line for the preset's paragraph "# speculation: …" Throws invalid_option for a file that is not a
+ *   fleet's, and for a model of another engine.
  */
 export function presetWith(text: string, path: string, name: string, keys: Keys, because: string): string {
   const refuse = (expected: string, got: string, hint: string): never => {
@@ -50,7 +50,7 @@ export function presetWith(text: string, path: string, name: string, keys: Keys,
   return withReason(document.toString({ lineWidth: 0 }), because);
 }
 
-/** A paragraph of a preset's comment: its first line, and those that go on behind an indent. */
+/** A paragraph of a preset's comment: its first line and the indented lines after it. */
 const REASON = /^# speculation: .*\n(?:# {3}.*\n)*/m;
 
 function withReason(text: string, because: string): string {

@@ -1,4 +1,6 @@
-/** The choice on simulated measurements: the planted winner in 19 of 20 seeds, and none where nothing gains. */
+/**
+ * The choice on simulated measurements: it finds the planted winner with 19 of 20 seeds, and none where nothing gains.
+ */
 import { expect, test } from "vitest";
 import { cases } from "../../../test/helpers/long.js";
 import { uniform } from "../../core/random.js";
@@ -19,12 +21,12 @@ const CELLS: readonly Cell[] = [
   { className: "chat", temperature: "0.8", share: 0.4 },
 ];
 
-/** Names with the true ratio in each cell. */
+/** The true ratio of each candidate in each cell. */
 type World = Readonly<Record<string, readonly [number, number, number]>>;
 
 const candidate = (name: string): Candidate => ({ name, config: DEFAULT_SPECULATIVE_CONFIG });
 
-/** Ratios with noise of each run, and of each round of the machine as a whole, on a logarithmic scale. */
+/** Ratios with noise of each run, and of each round of the whole machine, on a logarithmic scale. */
 class SimulatedDrafts implements DraftsBench {
   readonly looks: [string, number, Look][] = [];
 

@@ -1,6 +1,6 @@
 /**
  * Chooses drafts for a mix of tasks: every candidate gets a first look beside plain decoding, the best get a closer
- * one, and the winner is measured again by itself. It decides; a bench measures.
+ * one, and the winner is measured again alone. This module decides; a bench measures.
  */
 import { type Estimate, geometricMean } from "../../bench/measure/intervals.js";
 import type { Candidate } from "./candidates.js";
@@ -8,30 +8,30 @@ import type { Candidate } from "./candidates.js";
 /** Requests of one class at one temperature. */
 export interface Cell {
   readonly className: string;
-  /** @example "0.8", or "> 0" for requests with temperatures of their own */
+  /** @example "0.8", or "> 0" for requests with their own temperatures */
   readonly temperature: string;
-  /** Share of the time in which the user's requests decode without drafts; all cells sum to 1. */
+  /** Share of the user's decoding time without drafts; all cells sum to 1. */
   readonly share: number;
 }
 
 /** One cell's rounds with one candidate. */
 export interface CellMeasured {
-  /** Time of decoding without drafts ÷ with them, one for each round. */
+  /** Decoding time without drafts ÷ with drafts, one ratio per round. */
   readonly ratios: readonly number[];
   readonly numDraftTokens: number;
   readonly numAcceptedTokens: number;
-  /** Tokens after the first, and the steps that they took; their quotient is the tokens of a step. */
+  /** Number of tokens after the first, and of their steps; the quotient is the tokens per step. */
   readonly numTokens: number;
   readonly numSteps: number;
 }
 
 /**
- * In the order of the cells, whose ratios of equal index belong to the same round; or why the candidate could not be
- * measured.
+ * In the order of the cells, whose ratios of equal index belong to the same round; or the reason why the candidate
+ * could not be measured.
  */
 export type Measured = { readonly cells: readonly CellMeasured[] } | { readonly problem: string };
 
-/** first: all candidates; closer: the best of them; again: the winner. */
+/** first: all candidates; closer: the best ones; again: the winner. */
 export type Look = "first" | "closer" | "again" | "again, closer";
 
 export interface DraftsBench {
@@ -42,7 +42,7 @@ export interface SearchSettings {
   readonly cells: readonly Cell[];
   readonly candidates: readonly Candidate[];
   readonly numRounds: number;
-  /** Time on the clock after which no further candidate is looked at. */
+  /** Time on the clock after which no further candidate is measured. */
   readonly deadlineMs: number;
   /** Default: `performance.now`. */
   readonly clock?: () => number;
@@ -51,25 +51,25 @@ export interface SearchSettings {
 export interface Ranked {
   readonly candidate: Candidate;
   readonly cells: readonly CellMeasured[];
-  /** Speed of decoding on the user's mix, with drafts ÷ without. */
+  /** Decoding speed on the user's mix, with drafts ÷ without. */
   readonly mix: Estimate;
 }
 
 export interface SpeculationTuning {
-  /** The fastest on the mix first. */
+  /** Fastest on the mix first. */
   readonly ranking: readonly Ranked[];
   readonly failed: readonly { readonly candidate: Candidate; readonly problem: string }[];
   /** undefined: no drafts */
   readonly chosen: Candidate | undefined;
-  /** The winner of the ranking, measured again; undefined: nothing was worth it. */
+  /** The winner of the ranking, measured again; undefined: no candidate was worth it. */
   readonly confirmed: Estimate | undefined;
-  /** Why it ended so. */
+  /** The reason for the result. */
   readonly end: string;
 }
 
-/** Rounds of a closer look, beyond those of a first one. */
+/** Rounds of a closer look, in addition to those of a first one. */
 const MORE_ROUNDS = 2;
-/** A gain below this is not looked at more closely. */
+/** Least gain for a closer look. */
 const PROMISING = 1.015;
 const MOST_CONTENDERS = 4;
 
@@ -123,7 +123,7 @@ export async function tuneSpeculation(
     end: `${end}${late}`,
   });
   const ranking = rankingNow();
-  // A candidate with few rounds may be lucky, so candidates that had a closer look go before it.
+  // A candidate with few rounds may be lucky, so candidates with a closer look go before it.
   const winner = ranking.find(({ candidate }) => closely.has(candidate)) ?? ranking[0];
   if (winner === undefined) return ended(undefined, undefined, "no candidate could be measured");
   if (winner.mix.value <= PROMISING || (winner.mix.high ?? 2) <= 1) {
@@ -143,7 +143,7 @@ export async function tuneSpeculation(
 
 const isInDoubt = ({ value, low = 0, high = 2 }: Estimate): boolean => low <= 1 && high > 1 && value > PROMISING;
 
-/** Candidates that gain, and that may be as fast as the fastest. */
+/** Candidates that gain, and that may be as fast as the fastest one. */
 function contendersOf(ranked: readonly Ranked[]): readonly Ranked[] {
   const sorted = [...ranked].sort((a, b) => b.mix.value - a.mix.value);
   const [leader] = sorted;
@@ -158,7 +158,7 @@ const rankedOf = (candidate: Candidate, measured: readonly CellMeasured[], cells
   mix: mixOf(measured, cells),
 });
 
-/** For each round, the time of the whole mix without drafts ÷ with them: the harmonic mean by the cells' shares. */
+/** For each round, the time of the whole mix without drafts ÷ with drafts: the harmonic mean by the cells' shares. */
 function mixOf(measured: readonly CellMeasured[], cells: readonly Cell[]): Estimate {
   const numRounds = Math.min(...measured.map(({ ratios }) => ratios.length));
   const total = cells.reduce((sum, { share }) => sum + share, 0);

@@ -46,9 +46,9 @@ test("a short answer that stands in the prompt is no edit, and a word of stories
 test.each([
   ["extract", "json", 0.9],
   ["code", "code", 0.9],
-  // Others ask about the story that was told.
+  // The other chats ask about the story.
   ["story", "creative", 0.75],
-  // Others edit JSON, or a line of a few words.
+  // The other chats edit JSON, or a short line.
   ["edit", "edit", 0.75],
   ["identity", "chat", 0.9],
 ])("chats of the family %s are of class %s, at least %d of them", (family, name, least) => {

@@ -1,13 +1,13 @@
 /**
- * Sorts requests into classes of tasks, since drafts are right by what is written: a value copied from the prompt, a
- * line of code, a free sentence.
+ * Sorts requests into classes of tasks, because the text determines which drafts are right: a value copied from the
+ * prompt, a line of code, a free sentence.
  */
 
 /** The parts of a request that the rules read. */
 export interface RuledRequest {
-  /** The user's own class. */
+  /** The user's own class for the request. */
   readonly label?: string | undefined;
-  /** It asks for JSON. */
+  /** Whether the request asks for JSON. */
   readonly hasFormat: boolean;
   readonly tools: readonly unknown[];
   readonly messages: readonly { readonly role: string; readonly content: string }[];
@@ -15,11 +15,11 @@ export interface RuledRequest {
 
 export interface TaskClass {
   readonly name: string;
-  /** The rule that decided. */
+  /** The deciding rule. */
   readonly because: string;
 }
 
-/** The first rule that holds decides. */
+/** The first matching rule decides. */
 export function taskClassOf(request: RuledRequest, answer: string): TaskClass {
   const { label, hasFormat, tools, messages } = request;
   if (label !== undefined) return { name: label, because: "its own label" };
@@ -37,7 +37,7 @@ export function taskClassOf(request: RuledRequest, answer: string): TaskClass {
   return { name: "chat", because: "none of these" };
 }
 
-/** Characters that are read: longer texts are told by their beginning. */
+/** Most characters to read: the beginning of a longer text decides. */
 const MOST_ANSWER = 20_000;
 const MOST_PROMPT = 200_000;
 const MOST_ASKED = 1000;
@@ -49,12 +49,12 @@ function isJson(answer: string): boolean {
     JSON.parse(text);
     return true;
   } catch {
-    // An answer that its limit cut is still an object by its first key.
+    // An answer cut by its limit still counts as an object if it has a first key.
     return /^\[?\s*\{\s*"[^"\n]*"\s*:/.test(text);
   }
 }
 
-/** Words of a sequence that stands in both texts. */
+/** Words of a sequence that occurs in both texts. */
 const SEQUENCE = 4;
 const LEAST_WORDS = 12;
 const LEAST_REPEATED = 0.6;
@@ -65,7 +65,7 @@ const sequencesOf = (words: readonly string[]): string[] =>
   words.slice(SEQUENCE - 1).map((_, end) => words.slice(end, end + SEQUENCE).join(" "));
 
 /**
- * Share of the answer's sequences of four words or signs that stand in the prompt; 0 for short answers, which say
+ * Share of the answer's sequences of four words or signs that occur in the prompt; 0 for short answers, which prove
  * nothing.
  */
 function repeatedShare(answer: string, prompt: string): number {
@@ -95,9 +95,9 @@ const CREATIVE =
 export interface ClassCount {
   readonly name: string;
   readonly numRequests: number;
-  /** Requests by the rule that decided, the most frequent first. */
+  /** Requests by the deciding rule, the most frequent first. */
   readonly rules: readonly { readonly because: string; readonly numRequests: number }[];
-  /** Share of the time in which all requests decode without drafts; all classes sum to 1. */
+  /** Share of the decoding time of all requests without drafts; all classes sum to 1. */
   readonly share: number;
 }
 

@@ -1,4 +1,4 @@
-/** Names the bottleneck from the evidence, with the figures that say so. */
+/** Names the bottleneck from the evidence, with the figures that show it. */
 import { hostFinding, lacksKvFor, prefillFinding } from "../../core/bottleneck-rules.js";
 import type { Evidence } from "./evidence.js";
 
@@ -21,13 +21,13 @@ export interface Finding {
   readonly because: string;
 }
 
-/** The quantity that the change should improve; where latency counts, interference matters. */
+/** The quantity that changes should improve; for latencies, interference matters. */
 export type Objective = "throughput" | "goodput" | "cost" | "ttft" | "tpot" | "e2e";
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 const times = (ratio: number): string => `${ratio.toFixed(1)} ×`;
 
-/** Thresholds of each rule, set on the planted cases of the tests (docs/background/benchmarks/tuning.md). */
+/** Thresholds of each rule, calibrated on the planted cases of the tests (docs/background/benchmarks/tuning.md). */
 const WAITS = 0.2;
 const PREEMPTED = 0.02;
 const BUSY = 0.8;
@@ -39,7 +39,7 @@ const REJECTED = 0.25;
 const DISTURBED = 3;
 const CLIENT_BUSY = 0.85;
 
-/** Returns undefined where the rule does not hold. */
+/** Returns undefined if the rule does not apply. */
 type Rule = (evidence: Evidence, objective: Objective) => string | undefined;
 
 /** Ordered: a bottleneck that hides others comes before them. */
@@ -56,7 +56,10 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
-/** All findings, the bottleneck first. The last one holds for a server that tells its figures: steps read weights. */
+/**
+ * All findings, the bottleneck first. The last rule applies to every server that reports its figures: steps read
+ * weights.
+ */
 export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
   const findings = RULES.flatMap(([bottleneck, rule]) => {
     const because = rule(evidence, objective);
@@ -93,7 +96,7 @@ function kvIsFull(evidence: Evidence, objective: Objective): string | undefined 
   return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
 }
 
-/** The wait for the first token does not delay the later ones. */
+/** The wait for the first token does not delay later ones. */
 const waits = ({ queueShare }: Evidence, objective: Objective): boolean => queueShare > WAITS && objective !== "tpot";
 
 function seatsAreTaken(evidence: Evidence, objective: Objective): string | undefined {
@@ -125,7 +128,7 @@ function cacheIsMissed({
 }
 
 function draftsFail({ acceptance, rejectedPerToken }: Evidence): string | undefined {
-  // A few tries now and then are how the server notices that drafts pay again.
+  // Occasional tries let the server notice when drafts pay again.
   if (acceptance === undefined || acceptance >= LOW_ACCEPTANCE || rejectedPerToken < REJECTED) return undefined;
   return `${percent(acceptance)} of the drafted tokens are accepted, and ${rejectedPerToken.toFixed(1)} are computed in vain for each token of an answer`;
 }

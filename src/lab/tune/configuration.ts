@@ -1,15 +1,15 @@
-/** A server's configuration as flags, and changes of it. */
+/** A server's configuration as flags, and changes to it. */
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 
-/** Flag without dashes → its value; "" for a flag without one. */
+/** Maps each flag without its dashes to its value; "" for a flag without one. */
 export type Configuration = Readonly<Record<string, string>>;
 
 /**
- * Throws invalid_option for a word that is neither a flag nor the one value of a flag.
+ * Throws invalid_option for a word that is neither a flag nor a flag's single value.
  *
- * @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"])
- *   // { threads: "1", "no-enable-prefix-caching": "" }
+ * @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"]) // { threads: "1", "no-enable-prefix-caching":
+ *   "" }
  */
 export function parseFlags(words: readonly string[]): Configuration {
   const flags: Record<string, string> = {};
@@ -34,7 +34,7 @@ export function parseFlags(words: readonly string[]): Configuration {
 export const flagWords = (configuration: Configuration): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (value === "" ? [`--${name}`] : [`--${name}`, value]));
 
-/** Values to set; undefined removes the flag, so that the server's default holds. */
+/** Values to set; undefined removes the flag, which restores the server's default. */
 export type Edit = Readonly<Record<string, string | undefined>>;
 
 export function edited(configuration: Configuration, edit: Edit): Configuration {
@@ -46,10 +46,10 @@ export function edited(configuration: Configuration, edit: Edit): Configuration 
   return Object.fromEntries(Object.entries(next).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Equal for equal configurations. */
+/** A key that is equal for equal configurations. */
 export const keyOf = (configuration: Configuration): string => JSON.stringify(edited(configuration, {}));
 
-/** The number of a flag; undefined where it is absent or no number. */
+/** The number of a flag; undefined if it is absent or not a number. */
 export function numberOf(configuration: Configuration, name: string): number | undefined {
   const value = Number(configuration[name]);
   return configuration[name] === undefined || configuration[name] === "" || Number.isNaN(value) ? undefined : value;
@@ -58,7 +58,7 @@ export function numberOf(configuration: Configuration, name: string): number | u
 /** The flag of `millrace serve` for processes that share the machine. */
 export const INSTANCES = "instances";
 
-/** Throws invalid_option for a number of instances that is none. */
+/** Throws invalid_option for an invalid number of instances. */
 export function instancesOf({ [INSTANCES]: text }: Configuration): number {
   if (text === undefined) return 1;
   if (/^[1-9]\d{0,2}$/.test(text)) return Number(text);

@@ -1,4 +1,4 @@
-/** Money as the objective, on a simulated server whose hour has a price. */
+/** Cost as the objective, on a simulated server with a price per hour. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
 import { MACHINE, simulate } from "../../../test/helpers/simulated-server.js";
@@ -33,7 +33,7 @@ test("a million tokens cost less after the change, by the figure that is the gai
   const [was, is] = [before, after!].map((costs) => geometricMean(costs.map((cost) => cost.perMillionOutput))!);
   expect(was!.value / is!.value).toBeCloseTo(tuning.total!.value, 6);
   expect(tuning.total!.low).toBeGreaterThan(1.2);
-  // A second costs a thousandth of a dollar: 1000 ÷ dollars per million is the tokens of a second.
+  // A second costs a thousandth of a dollar: 1000 ÷ dollars per million is the tokens per second.
   expect(1000 / is!.value).toBeGreaterThan(20);
   expect(1000 / is!.value).toBeLessThan(1000);
   const rows = costRows(tuning, ABOUT);
@@ -71,7 +71,7 @@ test("a server that runs already is measured once, and what would be tried is to
   expect(bench.numRuns).toBe(SETTINGS.numRounds);
   expect([findings[0]!.bottleneck, findings.at(-1)!.bottleneck]).toEqual(["seats", "bandwidth"]);
   expect(proposals.slice(0, 2).map(({ name }) => name)).toEqual(["8 seats", "4 seats"]);
-  // Memory of another machine is not known.
+  // The memory of another machine is unknown.
   expect(proposals.filter(({ edit }) => "kv-cache-memory-bytes" in edit)).toEqual([]);
   expect(moneyRows([baseline.costs!])[0]).toEqual(["1M output tokens", expect.stringMatching(/^\$.* to /)]);
 });

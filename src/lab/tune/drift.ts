@@ -1,4 +1,4 @@
-/** Two tunings of one load at different times: what has drifted, and which changes may explain it. */
+/** Compares two tunings of one load at different times: the drift, and the changes that may explain it. */
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { type Estimate, unpairedRatio } from "../../bench/measure/intervals.js";
@@ -6,7 +6,7 @@ import type { Finding } from "./bottleneck.js";
 import { type Configuration, keyOf } from "./configuration.js";
 import type { Baseline, Tuning } from "./loop.js";
 
-/** The figures by which tunings of two days are compared. */
+/** Figures for comparing tunings of different days. */
 export interface Figures {
   readonly baseline?: Baseline | undefined;
   readonly best: Configuration;
@@ -23,7 +23,7 @@ export const figuresOf = ({ baseline, best, total, first, last }: Tuning): Figur
   last,
 });
 
-/** Facts that may explain a drift: versions, the machine, the model and the options, each by name. */
+/** Facts that may explain a drift, by name: versions, the machine, the model and the options. */
 export type Facts = Readonly<Record<string, unknown>>;
 
 interface Change {
@@ -38,10 +38,10 @@ interface Both<T> {
 }
 
 export interface Drift {
-  /** drifted: the interval lies outside of ± maxDrift; steady: inside; open: neither is known. */
+  /** drifted: the interval lies outside ± maxDrift; steady: inside; open: neither is certain. */
   readonly verdict: "drifted" | "steady" | "open";
   readonly maxDrift: number;
-  /** The objective of the first configuration, now ÷ then; larger is better. */
+  /** The first configuration's objective, now ÷ then; larger is better. */
   readonly ratio?: Estimate | undefined;
   readonly baseline: Both<Baseline | undefined>;
   readonly winner: Both<Configuration> & { readonly isSame: boolean };
@@ -74,8 +74,8 @@ export function driftBetween(earlier: Told, later: Told, maxDrift: number): Drif
 const pricedSchema = z.object({ objective: z.literal("cost"), plan: z.object({ pricePerHour: z.number() }) });
 
 /**
- * Empty unless all are positive, as ratios need them. Tokens for a dollar become those of an hour: another price is no
- * drift of the server.
+ * Empty unless all values are positive, as ratios require. Tokens per dollar become tokens per hour, because a changed
+ * price is not a drift of the server.
  */
 function valuesOf({ figures: { baseline }, facts }: Told): readonly number[] {
   const pricePerHour = pricedSchema.safeParse(facts).data?.plan.pricePerHour ?? 1;

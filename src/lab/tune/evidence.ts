@@ -9,7 +9,7 @@ import type { TunedEngine } from "./tuned-engines.js";
 export interface Evidence {
   /** Clients of a closed load; undefined for arrivals at a rate. */
   readonly numClients: number | undefined;
-  /** Of all instances together, as are the threads. */
+  /** Seats of all instances together; `threads` is also their sum. */
   readonly seats: number;
   readonly threads: number;
   /** Cores that the server may use. */
@@ -23,17 +23,14 @@ export interface Evidence {
   readonly maxRunning: number | undefined;
   readonly maxKvUsage: number | undefined;
   readonly preemptionsPerRequest: number;
-  /** Share of the prompts' tokens that an earlier request had at the same place, as far as the workload tells. */
+  /** Share of the prompts' tokens that an earlier request had at the same position, as far as the workload shows. */
   readonly repeatedShare: number;
-  /**
-   * Share of the prompts' text that an earlier one had at another place; 0 where only the texts would tell and there
-   * are none.
-   */
+  /** Share of the prompts' text that an earlier prompt had at another position; 0 for workloads without texts. */
   readonly movedShare: number;
   readonly cacheHitShare: number | undefined;
   /** Accepted ÷ draft tokens; undefined without drafts. */
   readonly acceptance: number | undefined;
-  /** Drafted tokens that were wrong, for each token of the answers. */
+  /** Wrong draft tokens per token of the answers. */
   readonly rejectedPerToken: number;
   /** Share of the steps' time that prompts took. */
   readonly prefillShare: number | undefined;
@@ -44,7 +41,7 @@ export interface Evidence {
   /** Utilisation of the busiest process that sends requests. */
   readonly clientUtilization: number;
   readonly isVoid: boolean;
-  /** False: the server has no figures of its own queue and memory, as behind an API. */
+  /** False: the server, such as an API, reports no figures of its queue and memory. */
   readonly isServerKnown: boolean;
 }
 
@@ -103,7 +100,7 @@ export function evidenceOf(
   };
 }
 
-/** By the answers' usage, in which no cached tokens may also mean that the server does not count them. */
+/** From the answers' usage; a server that does not count cached tokens also reports none. */
 const cachedShareOf = ({ metrics: { cachedTokens, promptTokens } }: BenchRun): number | undefined =>
   cachedTokens > 0 ? cachedTokens / promptTokens : undefined;
 
@@ -140,7 +137,7 @@ const textsOf = (entries: readonly Entry[]): readonly string[] =>
     return typeof prompt === "string" ? prompt : [];
   });
 
-/** Sentences and lines that an earlier text has, less the shared beginnings. */
+/** Sentences and lines that an earlier text contains, without the shared beginnings. */
 function movedShareOf(workload: Workload): number {
   if (workload.kind !== "entries") return 0;
   const texts = textsOf(workload.entries);
@@ -157,7 +154,10 @@ function movedShareOf(workload: Workload): number {
   return Math.max(0, numSeen / Math.max(1, numCharacters) - sharedPrefixShare(texts));
 }
 
-/** The share of all characters that stand in a prefix of another text: in sorted order, neighbours share most. */
+/**
+ * The share of all characters that lie in a prefix of another text: in sorted order, neighbours have the longest common
+ * prefixes.
+ */
 function sharedPrefixShare(texts: readonly string[]): number {
   const sorted = [...texts].sort();
   let numShared = 0;

@@ -1,7 +1,4 @@
-/**
- * The tuner against a full grid of a simulated server: the grid is known without noise, so that its best is not a lucky
- * point.
- */
+/** The tuner against a full grid of a simulated server. The grid has no noise, so its best point is not a lucky one. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
 import { MACHINE } from "../../../test/helpers/simulated-server.js";
@@ -21,7 +18,7 @@ const seats = (counts: readonly number[]) => counts.map((count) => ({ "max-num-s
 const tokensOf = (count: number) => ({ "max-num-batched-tokens": String(count) });
 const tokens = [64, 128, 256, 1024, 4096].map(tokensOf);
 
-/** One of each, in all combinations. */
+/** All combinations of one configuration from each dimension. */
 const gridOf = (...dimensions: readonly (readonly Configuration[])[]): Configuration[] =>
   dimensions.reduce<Configuration[]>(
     (all, more) => all.flatMap((each) => more.map((one) => ({ ...each, ...one }))),

@@ -1,4 +1,4 @@
-/** A file of a tuning's results, written whole after each of them, and read back by the same command only. */
+/** A file of a tuning's results, rewritten after each one. Only the same command reads it back. */
 import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -14,7 +14,7 @@ interface JournalKind<T> {
 }
 
 export class JournalFile<T extends object> {
-  /** State of the tuning that is resumed; undefined: the tuning is new. */
+  /** State of the resumed tuning; undefined: the tuning is new. */
   readonly past: T | undefined;
   readonly #path: string;
   readonly #settings: unknown;
@@ -22,7 +22,7 @@ export class JournalFile<T extends object> {
   /**
    * Without isResumed, an earlier tuning's journal is kept beside the new one.
    *
-   * Throws invalid_option where there is no journal to resume, or one of another tuning, or something else.
+   * Throws invalid_option if there is no journal to resume, or a file of another tuning or form.
    * @param settings that the results hold for
    */
   constructor(
@@ -33,7 +33,7 @@ export class JournalFile<T extends object> {
   ) {
     mkdirSync(folder, { recursive: true });
     this.#path = join(folder, kind.name);
-    // As JSON gives them back, so that both sides of the comparison have the same form.
+    // The form after a round trip through JSON, so that both sides of the comparison have the same form.
     this.#settings = JSON.parse(JSON.stringify(settings));
     this.past = isResumed ? this.#read() : undefined;
     if (isResumed || !existsSync(this.#path)) return;

@@ -1,4 +1,4 @@
-/** The trials of a tuning on disk, written after each of them, so that an interrupted tuning goes on where it was. */
+/** The trials of a tuning on disk, written after each one, so that an interrupted tuning resumes. */
 import { z } from "zod";
 import type { Finding } from "./bottleneck.js";
 import { JournalFile } from "./journal-file.js";
@@ -57,7 +57,7 @@ export class Journal implements Past {
   #first: Finding | undefined;
   #baseline: Baseline | undefined;
 
-  /** As JournalFile, which throws invalid_option. */
+  /** Like JournalFile, which throws invalid_option. */
   constructor(folder: string, settings: object, isResumed: boolean) {
     this.#file = new JournalFile<object>(
       folder,
@@ -65,7 +65,7 @@ export class Journal implements Past {
       settings,
       isResumed,
     );
-    // The schema holds the fields that the loop and the reports read.
+    // The schema covers the fields that the loop and the reports read.
     const past = (this.#file.past ?? { trials: [] }) as Past;
     this.#trials = [...past.trials];
     this.#first = past.first;
@@ -85,7 +85,7 @@ export class Journal implements Past {
     return this.#baseline;
   }
 
-  /** The first of these is kept. */
+  /** The first finding and baseline stay. */
   begin(finding: Finding, baseline?: Baseline): void {
     if (this.#first !== undefined) return;
     this.#first = finding;

@@ -1,4 +1,4 @@
-/** The loop against a simulated server whose best configuration is known. */
+/** The loop on a simulated server with a known best configuration. */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -18,7 +18,7 @@ import { TUNED_ENGINES } from "./tuned-engines.js";
 interface World {
   readonly seed: number;
   readonly numItems: number;
-  /** Share of right answers that the weights lose. */
+  /** Share of right answers that each kind of weights loses. */
   readonly damage: Readonly<Record<string, number>>;
   /** Relative noise of a run. */
   readonly noise: number;
@@ -37,7 +37,7 @@ class SimulatedBench implements Bench {
 
   async measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]> {
     this.measured.push([...configurations]);
-    // A machine that drifts: paired rounds share it.
+    // Drift of the machine, which paired rounds share.
     const drifts = Array.from({ length: numRounds }, () => 1 + 0.3 * this.#random());
     return configurations.map((configuration) => {
       if (numberOf(configuration, "max-num-batched-tokens") === 4096) {
@@ -123,7 +123,7 @@ const SETTINGS: TuneSettings = {
 const WORLD: World = { seed: 1, numItems: 0, damage: {}, noise: 0.02 };
 const never = new AbortController().signal;
 
-/** Every configuration is as fast. */
+/** Every configuration is equally fast. */
 class Indifferent extends SimulatedBench {
   override async measure(configurations: readonly Configuration[], numRounds: number) {
     const all = await super.measure(configurations, numRounds);
@@ -164,7 +164,7 @@ test("a change that surely harmed is not tried again from another configuration"
   expect(trials.filter(({ proposal }) => proposal.name === "no drafts")).toHaveLength(1);
 });
 
-/** No drafts take a tenth of the speed, and each of two other changes gains a fifth. */
+/** Removing drafts costs a tenth of the speed, and each of two other changes gains a fifth. */
 class Worse extends SimulatedBench {
   override async measure(configurations: readonly Configuration[], numRounds: number) {
     const all = await super.measure(configurations, numRounds);

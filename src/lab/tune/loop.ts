@@ -1,6 +1,6 @@
 /**
- * The tuning loop: measure, name the bottleneck, try the change of least effort beside the present configuration, keep
- * it or roll it back, until no change is worth its trial or the budget is spent. It decides; a bench measures.
+ * The tuning loop: measure, name the bottleneck, try the change of least effort beside the current configuration, keep
+ * it or roll it back, until no change is worth its trial or the budget is spent. The loop decides; a bench measures.
  */
 import type { Cost } from "../../bench/measure/cost.js";
 import { type Estimate, pairedRatio } from "../../bench/measure/intervals.js";
@@ -11,24 +11,24 @@ import { type Configuration, edited, keyOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
 import { type Alternatives, type Proposal, proposalsFor } from "./proposals.js";
 
-/** One configuration's runs, one value for each round. */
+/** One configuration's runs, with a value for each round. */
 export interface Measured {
-  /** The objective, larger is better; empty where the server did not start or answer. */
+  /** The objective, larger is better; empty if the server did not start or answer. */
   readonly values: readonly number[];
-  /** Mean share of the requests within the SLO; undefined without one. */
+  /** Mean share of requests within the SLO; undefined without an SLO. */
   readonly attainment: number | undefined;
-  /** Of each round, in dollars; absent where the machine's price is not known. */
+  /** Costs of each round in dollars; absent if the machine's price is unknown. */
   readonly costs?: readonly Cost[] | undefined;
   readonly peakMemoryBytes: number | undefined;
-  /** undefined where nothing was measured */
+  /** undefined if nothing was measured */
   readonly evidence: Evidence | undefined;
   readonly problem?: string;
 }
 
 export interface Bench {
-  /** Rounds in which the configurations take turns; values of equal index belong to the same round. */
+  /** Measures configurations alternately, in rounds; values of equal index belong to the same round. */
   measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]>;
-  /** Answers of this configuration against those of the first one; undefined where there is nothing to ask. */
+  /** Compares answers of this configuration with those of the first one; undefined if there are no questions. */
   judge(configuration: Configuration): Promise<Comparison | undefined>;
 }
 
@@ -38,27 +38,27 @@ export interface TuneSettings {
   readonly maxTrials: number;
   /** Time on the clock of `performance.now` after which no trial begins. */
   readonly deadlineMs: number;
-  /** Share of requests within the SLO that a change may not fall below, unless it was lower before. */
+  /** Least share of requests within the SLO after a change, unless it was lower before. */
   readonly minAttainment: number;
   readonly maxMemoryBytes?: number | undefined;
   readonly alternatives: Alternatives;
   readonly numRounds: number;
 }
 
-/** Runs of the first configuration before any change: what later tunings of the same load are compared with. */
+/** Runs of the first configuration before any change, with which later tunings of the same load are compared. */
 export interface Baseline {
-  /** The objective, larger is better, one value for each round. */
+  /** The objective, larger is better, one value per round. */
   readonly values: readonly number[];
   readonly ttftMs: number;
   readonly tpotMs: number;
-  /** Absent where the machine's price is not known. */
+  /** Absent if the machine's price is unknown. */
   readonly costs?: readonly Cost[] | undefined;
 }
 
-/** Of each round, in dollars. */
+/** Costs of each round, in dollars. */
 interface CostsOfBoth {
   readonly before: readonly Cost[];
-  /** undefined where the first configuration stays */
+  /** undefined if the first configuration stays */
   readonly after?: readonly Cost[] | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface Trial {
   readonly proposal: Proposal;
   readonly finding: Finding;
   readonly outcome: Outcome;
-  /** Why it was kept or not. */
+  /** The reason for keeping the change, or for rolling it back. */
   readonly reason: string;
   /** Objective with the change ÷ without, by paired rounds. */
   readonly measured?: Estimate | undefined;
@@ -84,13 +84,13 @@ export interface Tuning {
   readonly first: Finding;
   readonly last: Finding;
   readonly evidence: Evidence;
-  /** undefined in a tuning that was resumed from a journal without one */
+  /** undefined if the tuning resumed from a journal without one */
   readonly baseline?: Baseline | undefined;
-  /** Best ÷ start, measured in turns at the end; undefined where nothing was kept. */
+  /** Best ÷ start, measured alternately at the end; undefined if no change was kept. */
   readonly total?: Estimate | undefined;
-  /** Of the first configuration and of the best, in the same rounds; undefined where the price is not known. */
+  /** Costs of the first and the best configuration in the same rounds; undefined if the price is unknown. */
   readonly costs?: CostsOfBoth | undefined;
-  /** Why the loop ended. */
+  /** The reason why the loop ended. */
   readonly end: string;
 }
 
@@ -103,17 +103,17 @@ export interface TuneEvents {
 /** An interrupted tuning, whose trials are not repeated. */
 export interface Journal {
   readonly trials: readonly Trial[];
-  /** Before the first change; undefined for a tuning that begins. */
+  /** The finding before the first change; undefined for a new tuning. */
   readonly first?: Finding | undefined;
   readonly baseline?: Baseline | undefined;
 }
 
-/** Rounds of a closer look, beyond those of a first one. */
+/** Rounds of a closer look, in addition to those of a first one. */
 const MORE_ROUNDS = 2;
-/** A gain below this is not looked at more closely. */
+/** Least gain for a closer look. */
 const PROMISING = 1.015;
 const ATTAINMENT_SLACK = 0.01;
-/** Limits that one flag sets. A change of this flag alone that gains nothing shows that the limit does not bind. */
+/** Bottlenecks whose limit is a single flag. If changing this flag alone gains nothing, the limit does not bind. */
 const LIMITS: Readonly<Partial<Record<Bottleneck, string>>> = {
   seats: "max-num-seqs",
   "kv memory": "kv-cache-memory-bytes",
@@ -129,9 +129,9 @@ const isRefutation = ({ outcome, reason, proposal }: Trial): boolean =>
 class Progress {
   readonly trials: Trial[] = [];
   readonly #tried: Set<string>;
-  /** Bottlenecks that do not bind, as trials since the last kept change have shown. */
+  /** Bottlenecks that do not bind, by trials since the last kept change. */
   readonly #refuted = new Set<Bottleneck>();
-  /** Names of changes that were tried in any configuration, and of those that were surely harmful in one. */
+  /** Names of changes that were tried in any configuration, and of those that surely harmed one. */
   readonly #triedEdits = new Set<string>();
   readonly #harmful = new Set<string>();
 
@@ -156,7 +156,7 @@ class Progress {
     return findingsOf(evidence, objective).filter(({ bottleneck }) => !this.#refuted.has(bottleneck));
   }
 
-  /** The change to try next; undefined: none is worth its trial. */
+  /** The change to try next; undefined: none is worth a trial. */
   next(findings: readonly Finding[], evidence: Evidence, alternatives: Alternatives): Proposal | undefined {
     const proposals = proposalsFor(findings, this.best, evidence, alternatives).filter(
       (each) => !this.#tried.has(keyOf(edited(this.best, each.edit))) && !this.#harmful.has(each.name),
@@ -166,7 +166,7 @@ class Progress {
   }
 }
 
-/** Throws peer_failed where the first configuration cannot be measured. */
+/** Throws peer_failed if the first configuration cannot be measured. */
 export async function tune(
   settings: TuneSettings,
   bench: Bench,
@@ -235,11 +235,11 @@ export interface Diagnosis {
   readonly findings: readonly Finding[];
   readonly evidence: Evidence;
   readonly baseline: Baseline;
-  /** In the order in which they would be tried. */
+  /** In the order of trial. */
   readonly proposals: readonly Proposal[];
 }
 
-/** Measures one configuration, and says what would be tried. Throws peer_failed where it cannot be measured. */
+/** Measures one configuration, and lists the changes to try. Throws peer_failed if it cannot be measured. */
 export async function diagnose(
   {
     start,
@@ -252,7 +252,7 @@ export async function diagnose(
   const [present] = await bench.measure([start], numRounds);
   const evidence = evidenceOf(present!);
   const findings = findingsOf(evidence, objective);
-  // Flags of an engine that is not seen would be guesses.
+  // Flags for an engine without known figures would be guesses.
   const proposals = evidence.isServerKnown ? proposalsFor(findings, start, evidence, alternatives) : [];
   return { findings, evidence, baseline: baselineOf(present!, evidence), proposals };
 }
@@ -264,7 +264,7 @@ function evidenceOf({ evidence, problem }: Measured): Evidence {
   });
 }
 
-/** @returns undefined once the signal is aborted, because a server that is stopped during its run gives no figures */
+/** @returns undefined once the signal is aborted, because a server that stops during its run yields no figures */
 async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   try {
     const result = await work;
@@ -275,7 +275,7 @@ async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T
   }
 }
 
-/** The best configuration and the first one, whose rounds took turns. */
+/** The best configuration and the first one, measured in alternating rounds. */
 type BestAndFirst = readonly [best: Measured, first: Measured];
 
 const gainOf = ([after, before]: BestAndFirst): Estimate | undefined =>
@@ -291,7 +291,7 @@ async function measuredAgain(settings: TuneSettings, best: Configuration, bench:
   return [joined(both[0], again[0]), joined(both[1], again[1])];
 }
 
-/** Whether the gain is uncertain, and worth a closer look. */
+/** Whether the gain is uncertain and worth a closer look. */
 function isInDoubt(ratio: Estimate | undefined): boolean {
   return ratio !== undefined && (ratio.low ?? 0) <= 1 && (ratio.high ?? 2) > 1 && ratio.value > PROMISING;
 }

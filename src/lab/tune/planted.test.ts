@@ -1,4 +1,4 @@
-/** Bottlenecks planted in a simulated server, and what the tuner names. */
+/** Bottlenecks planted in a simulated server, and the tuner's findings. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
 import { MACHINE, type Machine } from "../../../test/helpers/simulated-server.js";
@@ -21,7 +21,7 @@ interface Planted {
 const kvBytesFor = (numTokens: number): string => String(numTokens * MACHINE.kvBytesPerToken);
 const CHATS = randomTraffic(64, 64, closed(16), 64);
 const POLICY = Array.from({ length: 24 }, (_, i) => `Rule ${i} of the house says what nobody may do here.`).join(" ");
-/** The changing part stands before what all prompts share. */
+/** The changing part comes before the part that all prompts share. */
 const DATED: Traffic = {
   workload: {
     kind: "entries",

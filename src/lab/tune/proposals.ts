@@ -1,6 +1,6 @@
 /**
- * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and what
- * it does to answers. The least effort comes first.
+ * Changes to a configuration, each a hypothesis: the bottleneck that it addresses, its predicted gain, and its effect
+ * on answers. Least effort comes first.
  */
 import type { Bottleneck, Finding } from "./bottleneck.js";
 import { type Configuration, type Edit, edited, INSTANCES, keyOf, numberOf } from "./configuration.js";
@@ -12,15 +12,15 @@ export interface Proposal {
   readonly name: string;
   readonly bottleneck: Bottleneck;
   readonly edit: Edit;
-  /** Predicted objective ÷ the present one. */
+  /** Predicted objective ÷ the current one. */
   readonly predicted: number;
   /**
-   * 0: fewer flags; 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters
+   * 0: fewer flags; 1: a flag with an exact effect; 2: a flag that uses more of the machine; 3: a change that alters
    * answers and so needs the quality gate.
    */
   readonly effort: 0 | 1 | 2 | 3;
   readonly isLossy: boolean;
-  /** Whether the engine then gives the same bits; another engine may round otherwise in batches of another size. */
+  /** Whether the engine's output keeps the same bits; some engines round differently in batches of another size. */
   readonly isExact: boolean;
 }
 
@@ -31,13 +31,13 @@ type Sketch = Omit<Proposal, "bottleneck" | "isLossy" | "isExact" | "effort"> & 
 
 export interface Alternatives {
   readonly engine: TunedEngine;
-  /** Further weights of the same model, by file. */
+  /** Files of the same model with other weights. */
   readonly weights: readonly { readonly path: string; readonly bytesShare: number }[];
-  /** Free memory of the machine; undefined: it is another one. */
+  /** Free memory of the machine; undefined: it is another machine. */
   readonly freeBytes: number | undefined;
 }
 
-/** The least gain that is worth a trial. */
+/** Least gain that is worth a trial. */
 const WORTH = 1.01;
 const MOST_BATCHED_TOKENS = 8192;
 const MIB = 2 ** 20;
@@ -46,7 +46,7 @@ type Maker = (configuration: Configuration, evidence: Evidence, alternatives: Al
 
 const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
   client: () => [],
-  // A trial of its own measures what the figures do not tell.
+  // A separate trial measures what the figures do not show.
   unknown: bandwidthProposals,
   "kv memory": kvProposals,
   seats: seatProposals,
@@ -65,7 +65,7 @@ const isWorth = (configuration: Configuration, { edit, predicted }: Sketch): boo
 
 /**
  * For each finding in order, its changes by effort and then by predicted gain; each configuration once. Changes that
- * alter answers are last of all, since they must be judged as well.
+ * alter answers come last, since they also need judging.
  */
 export function proposalsFor(
   findings: readonly Finding[],
@@ -154,7 +154,7 @@ function cacheProposals(
   const saved = Math.max(0, repeatedShare - cacheHitShare) * prefillShare;
   const predicted = 1 / (1 - Math.min(0.8, saved));
   const off = resets(configuration, "no-enable-prefix-caching", predicted);
-  // A cache that is on and misses has dropped blocks that are needed again: it is too small.
+  // A cache that is on and still misses has dropped blocks that are needed again: it is too small.
   return off.length > 0 ? off : memoryProposals(configuration, predicted, alternatives);
 }
 
@@ -194,13 +194,13 @@ function hostProposals(configuration: Configuration, evidence: Evidence, alterna
   ];
 }
 
-/** Rows at which computing them takes as long as reading the weights; about as on CPUs with 8-bit weights. */
+/** Rows at which computing takes as long as reading the weights; typical of CPUs with 8-bit weights. */
 const BALANCED_ROWS = 8;
 
 /**
- * Throughput of `count` instances ÷ that of the present ones, whose cores they share. Each has a host of its own, for
- * its part of the rows. The kernels compute as before, on whole cores of each, but each instance reads the weights for
- * itself.
+ * Throughput of `count` instances ÷ that of the current ones, which share the cores. Each instance has its own host
+ * process, for its part of the rows. The kernels compute as before, on whole cores of each, but each instance reads the
+ * weights itself.
  */
 function moreInstances(count: number, present: number, { cores, kernelShare = 1, maxRunning = 1 }: Evidence): number {
   const ratio = count / present;
@@ -209,7 +209,7 @@ function moreInstances(count: number, present: number, { cores, kernelShare = 1,
   return 1 / ((kernelShare * (1 + readShare * (ratio - 1))) / usedShare + (1 - kernelShare) / ratio);
 }
 
-/** 2, 4, 8 … instances, more than there are, each with its whole share of the cores; none without a client. */
+/** 2, 4, 8 … instances, above the current number, each with its whole share of the cores; none without a client. */
 function instanceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
   const { cores, numClients = cores } = evidence;
   const present = engine.instances(configuration);
@@ -224,7 +224,7 @@ function instanceProposals(configuration: Configuration, evidence: Evidence, { e
     }));
 }
 
-/** Other roundings of the activations are other bits. */
+/** Other rounding of the activations changes the bits. */
 const activationResets = (configuration: Configuration): Sketch[] =>
   resets(configuration, "activation-dtype", 1.5).map((sketch) => ({ ...sketch, isLossy: true }));
 
@@ -267,7 +267,7 @@ function bandwidthProposals(configuration: Configuration, evidence: Evidence, { 
   ];
 }
 
-/** Flags that take no more memory than the user allows. */
+/** Flags that stay within the memory that the user permits. */
 const SHAPING = [
   "batching",
   "block-size",
@@ -284,8 +284,8 @@ const SHAPING = [
 ];
 
 /**
- * Removes all of these flags at once: of flags that depend on each other, such as seats and the tokens of a step, one
- * alone may gain nothing.
+ * Removes all of these flags at once: some depend on each other, such as seats and the tokens of a step, and one alone
+ * may gain nothing.
  */
 function defaultsProposal(configuration: Configuration, least: number): Sketch[] {
   const flags = SHAPING.filter((flag) => configuration[flag] !== undefined);
@@ -295,7 +295,7 @@ function defaultsProposal(configuration: Configuration, least: number): Sketch[]
   return [{ name, edit, predicted: 1 + 0.1 * flags.length, effort: 0 }];
 }
 
-/** Drafts from the text itself cost no memory; they pay while a step's rows are few. */
+/** Drafts from the text itself need no memory; they pay while a step has few rows. */
 function draftChoices(configuration: Configuration, rows: number): Sketch[] {
   if (rows > 16) return [];
   const predicted = rows <= 2 ? 1.3 : 1.1;
@@ -312,7 +312,7 @@ function draftChoices(configuration: Configuration, rows: number): Sketch[] {
   ];
 }
 
-/** Removing a flag of the user's returns to the server's default. */
+/** Removing a user's flag restores the server's default. */
 function resets(configuration: Configuration, flag: string, predicted: number): Sketch[] {
   if (configuration[flag] === undefined) return [];
   return [{ name: `without --${flag}`, edit: { [flag]: undefined }, predicted }];

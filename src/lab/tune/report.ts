@@ -1,4 +1,6 @@
-/** A tuning as rows of text, Markdown, one HTML page with a waterfall, and the configuration of the fleet. */
+/**
+ * Renders a tuning as rows of text, as Markdown, as an HTML page with a waterfall, and as the fleet's configuration.
+ */
 import { stringify } from "yaml";
 import type { Cost } from "../../bench/measure/cost.js";
 import { type Estimate, geometricMean } from "../../bench/measure/intervals.js";
@@ -11,14 +13,14 @@ import { type Configuration, flagWords, INSTANCES, instancesOf, keyOf } from "./
 import type { Trial, Tuning } from "./loop.js";
 import type { EngineChoice } from "./tuned-engines.js";
 
-/** About the tuning, for its reports. */
+/** Facts about the tuning, for its reports. */
 export interface About {
   readonly model: string;
   readonly load: string;
   readonly objective: Objective;
   readonly machine: string;
   readonly numRounds: number;
-  /** Of the machine's hour. */
+  /** Price of the machine's hour. */
   readonly price?: { readonly usd: number; readonly date: string; readonly source: string } | undefined;
 }
 
@@ -53,7 +55,7 @@ function qualityText({ overall: { drop, interval, numItems } }: NonNullable<Tria
   return `drop of ${value} points (${low} to ${high}) over ${numItems} items`;
 }
 
-/** The figure that grows when the objective improves. */
+/** The quantity that grows when the objective improves. */
 const RATIO_NAMES: Readonly<Record<Objective, string>> = {
   throughput: "throughput",
   goodput: "goodput",
@@ -70,7 +72,7 @@ const PER: readonly (readonly [string, (cost: Cost) => number])[] = [
 ];
 
 /**
- * A table of money before and after, headers first; empty where the price is not known.
+ * A table of costs before and after, headers first; empty if the price is unknown.
  * @example costRows(tuning, about)[1] // ["1M output tokens", "$0.42 ($0.40 to $0.44)", "$0.33 ($0.31 to $0.35)"]
  */
 export function costRows({ costs, start, best }: Tuning, { price }: Pick<About, "price">): string[][] {
@@ -80,7 +82,7 @@ export function costRows({ costs, start, best }: Tuning, { price }: Pick<About, 
   return [head, ...moneyRows([costs.before, after])];
 }
 
-/** @param columns costs of each round, or a word in their place */
+/** @param columns costs of each round, or a word instead */
 export const moneyRows = (columns: readonly (readonly Cost[] | string)[]): string[][] =>
   PER.map(([name, of]) => [
     name,
@@ -166,7 +168,9 @@ export function htmlOf(tuning: Tuning, about: About, command: string): string {
 
 const CHART = { width: 460, left: 190, right: 430, row: 30, top: 8 };
 
-/** Each kept change from the product of the earlier gains to its own; the last row is measured from end to end. */
+/**
+ * Draws each kept change from the product of the earlier gains to its own; the last row is measured from end to end.
+ */
 function waterfall(kept: readonly Trial[], total: Estimate | undefined): string {
   let product = 1;
   const steps = kept.map(({ proposal, measured }) => {

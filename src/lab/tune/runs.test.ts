@@ -1,6 +1,4 @@
-/**
- * Tunings of a simulated server at different times: what is kept, what has drifted, and what an interruption leaves.
- */
+/** Tunings of a simulated server at different times: the kept runs, the drift, and the state after an interruption. */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,6 +1,4 @@
-/**
- * Tunings of one load over time: each in a numbered and dated folder of its own, with the facts that it was made under.
- */
+/** Tunings of one load over time: each in its own numbered and dated folder, with the facts about its conditions. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -19,7 +17,7 @@ const runSchema = z.object({
   version: z.literal(VERSION),
   startedAt: z.iso.datetime(),
   facts: z.record(z.string(), z.unknown()),
-  /** Absent: the run was interrupted, or goes on. */
+  /** Absent: the run was interrupted, or is in progress. */
   figures: z
     .object({
       baseline: baselineSchema.optional(),
@@ -39,7 +37,7 @@ export interface KeptRun {
   readonly figures?: Figures | undefined;
 }
 
-/** The number orders the runs, since clocks go back; the date is for people. */
+/** The number orders the runs, because clocks can go back; the date is for people. */
 const NAME = /^(\d{4,})-\d{4}-\d{2}-\d{2}$/;
 
 const numberOf = (name: string): number => Number(NAME.exec(name)?.[1] ?? 0);
@@ -51,11 +49,11 @@ const foldersIn = (folder: string): string[] =>
         .sort((a, b) => numberOf(a) - numberOf(b))
     : [];
 
-/** In order, the oldest first. Folders without a run that can be read are left out. */
+/** Oldest first. Folders without a readable run are left out. */
 export const keptRuns = (folder: string): KeptRun[] =>
   foldersIn(folder).flatMap((name) => {
     const run = readRun(join(folder, name, FILE));
-    // The schema holds the fields that comparisons and reports read.
+    // The schema covers the fields that comparisons and reports read.
     return run === undefined ? [] : [{ name, ...run } as unknown as KeptRun];
   });
 
@@ -72,19 +70,19 @@ export interface OpenRun {
   readonly folder: string;
   readonly name: string;
   readonly journal: Journal;
-  /** Whether it goes on where an interrupted one ended. */
+  /** Whether the run continues an interrupted one. */
   readonly isResumed: boolean;
 }
 
-/** An interrupted run is resumed only within this time, so that trials of different days are not mixed. */
+/** Time within which an interrupted run is resumed, so that trials of different days are not mixed. */
 const RESUMED_WITHIN_MS = 24 * 3_600_000;
 
 /**
- * The last run if it was interrupted, under the same facts and within a day; else a new one.
+ * The last run if it was interrupted, has the same facts and is less than a day old; else a new one.
  * @param settings of the journal
  */
 export function openRun(out: string, facts: Facts, settings: object, nowMs: number): OpenRun {
-  // As JSON gives them back, so that both sides of the comparison have the same form.
+  // The form after a round trip through JSON, so that both sides of the comparison have the same form.
   const own = JSON.parse(JSON.stringify(facts)) as Facts;
   const [last] = keptRuns(out).slice(-1);
   if (last !== undefined && last.figures === undefined && isDeepStrictEqual(last.facts, own)) {
@@ -102,7 +100,8 @@ export function openRun(out: string, facts: Facts, settings: object, nowMs: numb
 }
 
 /**
- * The journal of an interrupted run; undefined: it has none for these settings, as after a kill before the first trial.
+ * The journal of an interrupted run; undefined: the run has none for these settings, as after a kill before the first
+ * trial.
  */
 function resumedJournal(folder: string, settings: object): Journal | undefined {
   try {
@@ -120,12 +119,12 @@ function write(folder: string, run: Omit<KeptRun, "name">): void {
 
 export interface EndedRun {
   readonly name: string;
-  /** The run that it is compared with; undefined: it is the first. */
+  /** The run for comparison; undefined: this is the first one. */
   readonly previous: string | undefined;
   readonly drift: Drift | undefined;
 }
 
-/** Keeps the run's figures, and compares them with those of the run before. @param maxDrift as a share */
+/** Stores the run's figures, and compares them with the previous run's. @param maxDrift as a share */
 export function endRun(out: string, { name, folder }: OpenRun, tuning: Tuning, maxDrift: number): EndedRun {
   const runs = keptRuns(out);
   const own = runs.find((run) => run.name === name)!;

@@ -1,4 +1,4 @@
-/** When the next run begins, on clocks that are set, and in months of any length. */
+/** The start of the next run, with clocks that are set, and in months of any length. */
 import { expect, test } from "vitest";
 import { after, dueMs, parseInterval, waitUntil } from "./schedule.js";
 

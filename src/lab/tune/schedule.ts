@@ -1,4 +1,4 @@
-/** When a tuning runs again: by the start of the last one, in UTC, so that summer time moves nothing. */
+/** The time of the next tuning, from the start of the last one, in UTC, so that summer time shifts nothing. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 export type Interval = { readonly days: number } | { readonly months: number };
@@ -11,7 +11,7 @@ const NAMED: Readonly<Record<string, Interval>> = {
 };
 const MAX_DAYS = 3660;
 
-/** @returns undefined where the text is no interval. @example parseInterval("30d") // { days: 30 } */
+/** @returns undefined if the text is not an interval. @example parseInterval("30d") // { days: 30 } */
 export function parseInterval(text: string): Interval | undefined {
   if (Object.hasOwn(NAMED, text)) return NAMED[text];
   const days = Number(/^(\d{1,4})d$/.exec(text)?.[1] ?? 0);
@@ -36,17 +36,17 @@ export function after(startMs: number, interval: Interval): number {
 }
 
 /**
- * @param lastMs start of the last run; undefined: none
+ * @param lastMs start of the last run; undefined: there was none
  * @returns when the next one begins; a time that has passed means now
  */
 export function dueMs(lastMs: number | undefined, interval: Interval, nowMs: number): number {
-  // A start in the future is that of a clock which was wrong: waiting for it could take years.
+  // A start in the future comes from a wrong clock: waiting for it could take years.
   return lastMs === undefined || lastMs > nowMs ? nowMs : after(lastMs, interval);
 }
 
 const SLICE_MS = 60_000;
 
-/** Looks at the clock every minute, as it may be set, and as a machine may sleep. @param dueAt asked anew each time */
+/** Checks the clock every minute, because it may be set and the machine may sleep. @param dueAt called at each check */
 export async function waitUntil(
   dueAt: () => number,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** Measures and judges configurations of a server on this machine: each is started for each of its runs. */
+/** Measures and judges configurations of a server on this machine; each run starts its server anew. */
 
 import { type Cost, costByList, costOf, type ListPrice } from "../../bench/measure/cost.js";
 import { throughputOf } from "../../bench/measure/run-metrics.js";
@@ -24,35 +24,35 @@ import { type EngineChoice, TUNED_ENGINES, type TunedEngine, tunedServer } from 
 export interface ServerBenchSettings {
   readonly engine: EngineChoice;
   readonly modelPath: string;
-  /** The first configuration, whose answers are the reference. */
+  /** The first configuration; its answers are the reference. */
   readonly start: Configuration;
-  /** With one cell. */
+  /** The plan, with one cell. */
   readonly planned: Planned;
   readonly objective: Objective;
-  /** Threads of a server whose configuration sets none. */
+  /** Threads of a server whose configuration does not set them. */
   readonly numThreads: number;
   readonly timeoutMs: number;
   readonly numWorkers: number;
   readonly isPolling: boolean;
-  /** Empty: nothing is judged. */
+  /** Empty: answers are not judged. */
   readonly tasks: readonly EvalTask[];
   readonly maxDrop: number;
   readonly evaluation: AnswerSettings;
-  /** A running server, measured as it is. The user states its configuration. */
+  /** A running server, measured unchanged. The user states its configuration. */
   readonly attached?: AttachedServer | undefined;
 }
 
 interface AttachedServer extends Pick<ServerUnderTest, "model" | "apiKey"> {
   readonly url: string;
-  /** Of its tokens, in dollars. */
+  /** Price of the server's tokens, in dollars. */
   readonly listPrice?: ListPrice | undefined;
 }
 
-/** Key of the weights' path in a configuration. It is not a flag of the tuned server. */
+/** Key of the weights' path in a configuration; it is not a flag of the server. */
 const MODEL = "model";
 
 export class ServerBench implements Bench {
-  /** Each measurement gets prompts of its own. */
+  /** Each measurement gets its own prompts. */
   #numMeasured = 0;
   #reference: readonly TaskResult[] | undefined;
 
@@ -63,8 +63,8 @@ export class ServerBench implements Bench {
   ) {}
 
   /**
-   * A round in which the machine disturbed a run counts for no configuration, and is run again, a few times.
-   * Throws peer_failed where the only configuration does not start or answer.
+   * If the machine disturbs a run, its round counts for no configuration and is repeated, a few times at most. Throws
+   * peer_failed if the only configuration does not start or answer.
    */
   async measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]> {
     const all: BenchRun[][] = configurations.map(() => []);
@@ -132,7 +132,7 @@ export class ServerBench implements Bench {
     };
   }
 
-  /** @param rounds that count for every configuration */
+  /** @param rounds the rounds that count for every configuration */
   #measured(configuration: Configuration, runs: readonly BenchRun[], rounds: readonly number[]): Measured {
     const { planned, objective, numThreads, engine, attached } = this.settings;
     const counted = runs.filter(({ round }) => rounds.includes(round)).sort((a, b) => a.round - b.round);
@@ -163,7 +163,7 @@ export class ServerBench implements Bench {
   }
 }
 
-/** Names of the present configuration and of the changed one. */
+/** Names of the current configuration and of the changed one. */
 const NAMES = ["present", "changed"] as const;
 
 /** Tries of a measurement, because the machine may disturb rounds. */
@@ -172,14 +172,14 @@ const MAX_TRIES = 3;
 const counts = (runs: readonly BenchRun[], round: number): boolean =>
   runs.some((run) => run.round === round && run.voidReasons.length === 0);
 
-/** Rounds count for all configurations or for none. */
+/** A round counts for all configurations or for none. */
 const countedRounds = (all: readonly (readonly BenchRun[])[]): readonly number[] =>
   all[0]!.map(({ round }) => round).filter((round) => all.every((runs) => counts(runs, round)));
 
 const failureOf = (runs: readonly BenchRun[]): string | undefined =>
   runs.flatMap(({ metrics }) => metrics.failures)[0]?.example;
 
-/** Why the configuration has no figures; undefined: it has some. */
+/** The reason why the configuration has no figures; undefined: it has some. */
 function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): string | undefined {
   const failure = failureOf(runs);
   if (failure !== undefined) return `requests failed: ${failure}`;
@@ -192,13 +192,13 @@ interface Terms {
   readonly cores: number;
   readonly objective: Objective;
   readonly engine: TunedEngine;
-  /** Of the whole machine, in dollars. The objective `cost` needs it. */
+  /** Price of the whole machine in dollars. The objective `cost` needs it. */
   readonly pricePerHour: number | undefined;
-  /** Of tokens, in place of the machine's. */
+  /** Price of tokens, instead of the machine's. */
   readonly listPrice?: ListPrice | undefined;
 }
 
-/** Sums up the runs of one configuration, one value for each. */
+/** The runs of one configuration, with one value per run. */
 export function measuredOf(
   runs: readonly BenchRun[],
   configuration: Configuration,
@@ -261,7 +261,10 @@ export function assertTunable({ cells, plan }: Planned, objective: Objective): v
   });
 }
 
-/** The command that starts a server as configured. @param model as the user named it; undefined: the bundled one */
+/**
+ * The command that starts a server with this configuration. @param model as the user named it; undefined: the bundled
+ * one
+ */
 export function serveWords(
   { engine, program }: EngineChoice,
   configuration: Configuration,

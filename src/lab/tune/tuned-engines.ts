@@ -1,4 +1,4 @@
-/** The engines that can be tuned: how they start, their behaviour without flags, and the flags of a change. */
+/** The engines that can be tuned: their start, their behaviour without flags, and the flags of a change. */
 import { engineServer } from "../../bench/run/engine-server.js";
 import type { Launch } from "../../bench/run/launch.js";
 import { millraceInstances, millraceServer } from "../../bench/run/servers.js";
@@ -6,15 +6,15 @@ import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../core/batched-t
 import { type Configuration, type Edit, flagWords, INSTANCES, instancesOf } from "./configuration.js";
 
 export interface TunedEngine {
-  /** Whether answers have the same bits, however full the batch is. */
+  /** Whether answers keep the same bits at every batch size. */
   readonly isExact: boolean;
-  /** Requests in the batch at once, without --max-num-seqs. */
+  /** Most requests in the batch at once, without --max-num-seqs. */
   readonly seats: number;
-  /** Processes that share the machine. Throws invalid_option for a number that is none. */
+  /** Number of processes that share the machine. Throws invalid_option for an invalid number. */
   instances(configuration: Configuration): number;
-  /** Tokens of a step, without --max-num-batched-tokens. */
+  /** Most tokens of a step, without --max-num-batched-tokens. */
   batchedTokens(seats: number): number;
-  /** The change in the engine's flags; undefined where the engine cannot make it. */
+  /** The change in the engine's flags; undefined if the engine cannot make it. */
   editFor(edit: Edit): Edit | undefined;
 }
 
@@ -26,7 +26,7 @@ const millrace: TunedEngine = {
   editFor: (edit) => edit,
 };
 
-/** Flags of vLLM that have our names and meaning. */
+/** vLLM's flags with our names and meanings. */
 const VLLM_FLAGS = new Set([
   "max-num-seqs",
   "max-num-batched-tokens",
@@ -52,7 +52,7 @@ const vllm: TunedEngine = {
 
 const NOT_TAKEN = "not taken";
 
-/** vLLM drafts only if asked, needs the length of the n-grams, and has drafts of suffixes in a package of its own. */
+/** vLLM drafts only on request, needs the length of the n-grams, and has suffix drafts in a separate package. */
 function draftsOfVllm(flag: string, value: string | undefined): string | undefined {
   if (flag !== "speculative-config" || value === undefined) return value;
   const drafts = JSON.parse(value) as { method: string; num_speculative_tokens?: number };
@@ -70,7 +70,7 @@ export interface EngineChoice {
   readonly program?: string | undefined;
 }
 
-/** Throws invalid_option for a number of instances that is none. @param configuration flags without the model's */
+/** Throws invalid_option for an invalid number of instances. @param configuration flags without the model's */
 export function tunedServer(
   { engine, program }: EngineChoice,
   { name, path, numThreads }: { readonly name: string; readonly path: string; readonly numThreads: number },

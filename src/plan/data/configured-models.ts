@@ -1,6 +1,6 @@
 /**
- * Well-known models whose layers differ in kind, as the numbers of their `config.json` files: the reader of those files
- * makes the layers. Numbers that are not given are the defaults of transformers' configuration classes.
+ * Well-known models with layers of different kinds, as the numbers of their `config.json` files; that file's reader
+ * makes the layers. Omitted numbers have the defaults of transformers' configuration classes.
  */
 import { JsonObject } from "../../formats/files/json.js";
 import { describeConfig } from "../../model/hf/describe.js";
@@ -28,14 +28,16 @@ const QWEN3_NEXT_CONFIG = {
 } as const;
 
 const GEMMA4 = { family: "gemma4", toolCalls: "gemma4", thoughts: "gemma4" } as const;
-/** Every sixth layer, or every fifth in the E2B, and the last one see everything. */
+/** Every `period`-th layer (sixth; fifth in the E2B) and the last one attend to the whole context. */
 const gemma4Layers = (count: number, period: number): readonly string[] =>
   Array.from({ length: count }, (_, index) =>
     (index + 1) % period === 0 || index === count - 1 ? "full_attention" : "sliding_attention",
   );
-/** About the parameters of the small ones' towers for pictures and sounds: the card counts them, texts use none. */
+/**
+ * Approximate parameters of the small models' vision and audio towers: the card counts them, text does not use them.
+ */
 const TOWERS = 0.5e9;
-/** The larger ones: keys are values too where a layer sees everything, and no layer has inputs of its own. */
+/** The larger models: layers with full attention use keys as values too, and no layer has its own inputs. */
 const WIDE_GEMMA4_CONFIG = {
   model_type: "gemma4",
   attention_k_eq_v: true,
@@ -44,7 +46,7 @@ const WIDE_GEMMA4_CONFIG = {
   sliding_window: 1024,
 } as const;
 
-/** Numbers of both are those of their classes. */
+/** Both have the numbers of their classes. */
 const ERNIE = { family: "ernie4.5" } as const;
 
 const LFM2 = { family: "lfm2", toolCalls: "lfm2" } as const;
@@ -55,7 +57,7 @@ const lfm2Config = (count: number, attending: readonly number[]) => ({
 });
 
 const GRANITE4 = { family: "granite4", toolCalls: "hermes" } as const;
-/** Four layers in forty attend, and know no positions. */
+/** Four layers in forty are attention layers, without position encoding. */
 const GRANITE4_CONFIG = {
   model_type: "granitemoehybrid",
   num_hidden_layers: 40,
@@ -250,7 +252,7 @@ export const CONFIGURED_MODELS: readonly KnownModel[] = [
       layer_types: gemma4Layers(60, 6),
     },
   ),
-  // Their numbers give the parameters that the cards state.
+  // These numbers give the parameter counts that the cards state.
   configured(
     {
       ...LFM2,

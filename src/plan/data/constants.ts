@@ -11,16 +11,16 @@ interface Constant {
 const cited = (value: number, source: string): Constant => ({ value, source });
 const assumed = (value: number, why: string): Constant => ({ value, source: `assumed: ${why}` });
 
-/** Efficiencies that calibration may replace. */
+/** Efficiencies that calibration can replace. */
 export interface Efficiencies {
-  /** Share of the memory bandwidth that decoding reaches, reading weights and KV. */
+  /** Share of the memory bandwidth that decoding reaches when it reads weights and KV. */
   readonly memoryShare: number;
-  /** Share of the arithmetic's peak that large products reach. */
+  /** Share of the peak arithmetic that large products reach. */
   readonly computeShare: number;
-  /** Seconds per step that do not depend on its size. */
+  /** Seconds per step, independent of its size. */
   readonly stepSeconds: number;
   readonly secondsPerLayer: number;
-  /** Seconds per sequence and step: sampling, bookkeeping, handing over. */
+  /** Seconds per sequence and step: sampling, bookkeeping, delivery. */
   readonly secondsPerSequence: number;
 }
 
@@ -86,9 +86,7 @@ export const CPU_CONSTANTS = {
   runtimeBytes: assumed(0.3e9, "the process itself"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/**
- * Speed of an engine's steps on GPUs, where vLLM's are 1. The published figures are predicted without these factors.
- */
+/** Speed of an engine's steps on GPUs relative to vLLM's. Predictions of published figures leave these factors out. */
 export const ENGINE_SPEED = {
   vllm: cited(1, "the share of the bandwidth above is of vLLM 0.23 (johnmusgrave.com)"),
   sglang: cited(
@@ -108,7 +106,7 @@ export const ENGINE_SPEED = {
   millrace: assumed(1, "it computes on CPUs, whose constants are its own"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Experts in the host's memory, beside a GPU. */
+/** Experts in the host's memory, with one GPU. */
 export const HOST_EXPERTS = {
   bytesPerS: assumed(89.6e9, "two channels of DDR5-5600, as desktops have"),
   memoryShare: cited(
@@ -120,7 +118,7 @@ export const HOST_EXPERTS = {
   mostHostRows: cited(32, "llama.cpp brings experts to the GPU for steps of 32 rows and more (ggml-cuda's op offload)"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Drafts. */
+/** Speculative decoding. */
 export const SPECULATION = {
   eagle3Acceptance: cited(
     0.7,
@@ -158,7 +156,7 @@ export const DISTILLATION = {
   mostMonths: cited(3, "it is worth it where it pays back within three months (the reference guide)"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Constants of fleets: the requests that a gateway passes, and the reserve that is kept. */
+/** Constants of fleets: requests and streamed tokens per second of one gateway, and the reserve of capacity. */
 export const FLEET = {
   gatewayRequestsPerS: cited(
     7000,

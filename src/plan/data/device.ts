@@ -1,4 +1,4 @@
-/** Facts of a device: a GPU of the table, or a CPU with its measured speeds. */
+/** Facts about a device: a GPU of the table, or a CPU with its measured speeds. */
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import type { Arithmetic } from "./quantizations.js";
 
@@ -15,7 +15,7 @@ interface Device {
   readonly label: string;
   readonly memoryBytes: number;
   readonly bytesPerS: number;
-  /** Dense peaks in operations per second, a multiply-add being two. Absent types are not supported. */
+  /** Dense peaks in operations per second; a multiply-add counts as two. Absent types are unsupported. */
   readonly flops: Readonly<Partial<Record<Arithmetic, number>>>;
   readonly source: string;
 }
@@ -27,9 +27,9 @@ export interface Gpu extends Device {
   readonly arch: Architecture;
   readonly link: Link;
   readonly maxPerNode: number;
-  /** The fast link joins pairs only. */
+  /** The fast link joins only pairs. */
   readonly bridgedPairs?: boolean;
-  /** `link` is what each of the others is reached with. */
+  /** `link` is the link to each single neighbour. */
   readonly linksPerNeighbour?: boolean;
 }
 
@@ -40,10 +40,10 @@ export interface Cpu extends Device {
 
 export type Machine =
   | { readonly kind: "gpu"; readonly device: Gpu; readonly count: number }
-  /** A machine with several memory nodes counts each as a device: an instance stays on one. */
+  /** A machine with several memory nodes counts each as a device, because an instance stays on one node. */
   | { readonly kind: "cpu"; readonly device: Cpu; readonly count: number };
 
-/** A multiply-add is two operations. */
+/** A multiply-add counts as two operations. */
 export const ceilingsOf = ({ bytesPerS, narrow, wide, float }: MachineSpeeds): Pick<Cpu, "bytesPerS" | "flops"> => ({
   bytesPerS,
   flops: { cpu4: 2 * narrow, cpu8: 2 * wide, cpuFloat: 2 * float },

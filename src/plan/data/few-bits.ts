@@ -1,6 +1,6 @@
 /**
- * GGUF files of one to three bits, which memory may demand: bits of each weight and their loss, from llama.cpp's own
- * tables of Llama 3(.1) 8B (tools/quantize and tools/perplexity; with an importance matrix, but for the ternary ones).
+ * GGUF types of one to three bits, for tight memory: bits per weight and quality loss, from llama.cpp's own tables of
+ * Llama 3(.1) 8B (tools/quantize and tools/perplexity; with an importance matrix, except for the ternary types).
  */
 import { GRID_BLOCKS, type GridType } from "../../formats/grid-blocks.js";
 
@@ -19,11 +19,11 @@ export const FEW_BIT_IDS = [
 ] as const;
 export type FewBitId = (typeof FEW_BIT_IDS)[number];
 
-/** Of Llama-3.1-8B, whose two tables are 2 × 525 million of its weights. */
+/** Weights of Llama-3.1-8B, and of its two tables of 525 million each. */
 const [ALL_WEIGHTS, TABLE_WEIGHTS] = [8.03e9, 1.0507e9];
 
 /**
- * The type's name, bits of a weight in the whole file, those of the output matrix and of the embedding as the quantizer
+ * The type's name, bits per weight of the whole file, bits of the output matrix and of the embedding as the quantizer
  * chooses them, the type of most layers if it has a codebook, and the KL divergence.
  */
 const ROWS: Readonly<Record<FewBitId, readonly [string, number, number, number, GridType | undefined, number?]>> = {
@@ -34,14 +34,14 @@ const ROWS: Readonly<Record<FewBitId, readonly [string, number, number, number, 
   iq2_m: ["IQ2_M", 2.9294, 5.5, 3.4375, "IQ2_S", 0.326],
   iq2_xs: ["IQ2_XS", 2.5882, 5.5, 2.625, "IQ2_XS", 0.5463],
   iq2_xxs: ["IQ2_XXS", 2.3824, 5.5, 2.625, "IQ2_XXS", 0.812],
-  // Blocks of the ternary types; no file of Llama 3 is in the tables.
+  // Bits of the ternary types' blocks; the tables have no ternary file of Llama 3.
   tq2_0: ["TQ2_0", 2.0625, 6.5625, 4.5, "TQ2_0"],
   iq1_m: ["IQ1_M", 2.146, 5.5, 2.625, "IQ1_M", 1.3931],
   tq1_0: ["TQ1_0", 1.6875, 6.5625, 4.5, "TQ1_0"],
   iq1_s: ["IQ1_S", 2.0042, 5.5, 2.625, "IQ1_S", 2.2546],
 };
 
-/** As `Quantization` has it. */
+/** The same fields as in `Quantization`. */
 interface FewBitType {
   readonly id: FewBitId;
   readonly label: string;
@@ -56,7 +56,7 @@ interface FewBitType {
 function fewBits(id: FewBitId): FewBitType {
   const [name, bits, ofOutput, ofEmbedding, grid, divergence] = ROWS[id];
   const ofTables = (ofOutput + ofEmbedding) / 2;
-  // A ternary type's bits are of its blocks; the others' are of the whole file.
+  // A ternary type's bits are those of its blocks; the other types' are those of the whole file.
   const ofLayers =
     divergence === undefined ? bits : (bits * ALL_WEIGHTS - ofTables * TABLE_WEIGHTS) / (ALL_WEIGHTS - TABLE_WEIGHTS);
   const loss =

@@ -1,6 +1,6 @@
 /**
- * GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks are without sparsity, with 32-bit
- * sums where the card halves its speed for them.
+ * GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks exclude sparsity, and assume
+ * 32-bit sums on cards that these slow to half.
  */
 import type { Cpu, Gpu } from "./device.js";
 
@@ -8,11 +8,11 @@ const TERA = 1e12;
 const GIGA = 1e9;
 const mebibytes = (count: number): number => count * 2 ** 20;
 
-/** Per direction and GPU. A datasheet's NVLink figure counts both. */
+/** A datasheet's NVLink figure counts both directions; `bytesPerS` is one direction of one GPU. */
 const nvlink = (gigabytesPerS: number) => ({ kind: "nvlink", bytesPerS: gigabytesPerS * GIGA }) as const;
 const pcie = (gigabytesPerS: number) => ({ kind: "pcie", bytesPerS: gigabytesPerS * GIGA }) as const;
 
-/** Memory: as `nvidia-smi` and `rocm-smi` list it. */
+/** Memory as `nvidia-smi` and `rocm-smi` list it. */
 export const GPUS: readonly Gpu[] = [
   {
     id: "h100",
@@ -49,7 +49,7 @@ export const GPUS: readonly Gpu[] = [
     memoryBytes: mebibytes(95_830),
     bytesPerS: 3.9 * TERA,
     flops: { float16: 835 * TERA, fp8: 1671 * TERA, int8: 1671 * TERA },
-    // The bridge joins two cards; wider groups go over PCIe, which `linkOf` knows.
+    // The bridge joins two cards; wider groups use PCIe (`linkOf`).
     link: nvlink(300),
     maxPerNode: 8,
     bridgedPairs: true,
@@ -168,7 +168,7 @@ export const GPUS: readonly Gpu[] = [
     memoryBytes: mebibytes(24_564),
     bytesPerS: 1.008 * TERA,
     flops: { float16: 165 * TERA, fp8: 330 * TERA, int8: 661 * TERA },
-    // No direct way between cards: through the host's memory.
+    // Cards exchange data through the host's memory.
     link: pcie(16),
     maxPerNode: 8,
     source: "NVIDIA Ada architecture whitepaper (1,008 GB/s; 165.2 and 330.3 TFLOPS with 32-bit sums)",
@@ -182,7 +182,7 @@ export const GPUS: readonly Gpu[] = [
     memoryBytes: mebibytes(196_592),
     bytesPerS: 5.3 * TERA,
     flops: { float16: 1307 * TERA, fp8: 2615 * TERA, int8: 2615 * TERA },
-    // Seven links of 64 GB/s, one to each neighbour: a group of n uses n − 1 of them; a pair just one.
+    // Seven links of 64 GB/s, one to each neighbour: a group of n uses n − 1 of them, a pair just one.
     link: { kind: "nvlink", bytesPerS: 64 * GIGA },
     linksPerNeighbour: true,
     maxPerNode: 8,
@@ -190,10 +190,10 @@ export const GPUS: readonly Gpu[] = [
   },
 ];
 
-/** A server of so many cores, for plans without the machine at hand; `detect` measures the real one. */
+/** A CPU server with a given number of cores, for plans without the machine at hand; `detect` measures the real one. */
 function cpuTier(numCores: number, memoryGibibytes: number, gigabytesPerS: number): Cpu {
-  // Per core as two cores of Zen 5 measured in a slow hour (docs/background/benchmarks/kernels.md): 185 GMAC/s in 8-bit
-  // products.
+  // 185 GMAC/s per core in 8-bit products, as on two Zen 5 cores in a slow hour
+  // (docs/background/benchmarks/kernels.md).
   const narrow = 2 * 185 * GIGA * numCores;
   return {
     id: `cpu-${numCores}`,

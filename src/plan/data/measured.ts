@@ -1,11 +1,11 @@
 /**
  * Measurements of millrace on a CPU (docs/background/benchmarks/kernels.md, 2026-11-22), with the probes of the same
- * hour: they check the CPU side of the model, which was not fitted to them.
+ * hour. They check the model's CPU side, which is fitted to other data.
  */
 import { layersOf, type ModelDescription } from "../../model/description/model-description.js";
 
 /**
- * AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: multiplying and reading probes, and the float one.
+ * AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: results of the multiplying, reading and float probes.
  */
 export const ZEN5_PROBES = {
   readBytesPerS: 54e9,
@@ -32,7 +32,7 @@ export interface MeasuredModel {
   readonly label: string;
   readonly weightBytes: number;
   readonly embeddingBytes: number;
-  /** Tokens/s: 512 prompt tokens; decoding so many sequences at 16 to 40 tokens of context; one at 4,096. */
+  /** Tokens/s: a prompt of 512 tokens; decoding of so many sequences at 16 to 40 tokens of context; of one at 4,096. */
   readonly prefill512: number;
   readonly decode: Readonly<Record<1 | 2 | 4 | 8 | 16, number>>;
   readonly decodeAt4096: number;

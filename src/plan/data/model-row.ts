@@ -5,32 +5,32 @@ import type { CallForm, ThoughtForm } from "./parsers.js";
 
 export interface DraftHeads {
   readonly repo: string;
-  /** Tokens of the sequences that they were trained on; undefined: not known here. */
+  /** Length in tokens of the heads' training sequences; undefined: unknown. */
   readonly trainedTokens?: number;
-  /** The one engine that reads their format; undefined: all that take heads. */
+  /** The one engine that reads the heads' format; undefined: every engine that takes heads. */
   readonly onlyIn?: PlannedEngine;
 }
 
 export interface KnownModel extends ModelDescription {
-  /** As its config.json says: engines choose their code by it. */
+  /** `model_type` of config.json, by which engines choose their code. */
   readonly modelType: string;
-  /** A repository with GGUF files of it. */
+  /** A repository with the model's GGUF files. */
   readonly gguf?: string;
-  /** The repository that an engine fetches; its config.json is the source of the numbers. */
+  /** The repository that engines fetch; its config.json is the source of the numbers. */
   readonly repo: string;
-  /** How the published weights are stored, where not in 16 bits. */
+  /** Type of the published weights, if they are not in 16 bits. */
   readonly native?: "fp8" | "mxfp4";
-  /** Published checkpoints that are quantised already, by our names. */
+  /** Published checkpoints of quantised weights, by our names of the types. */
   readonly checkpoints?: Readonly<Partial<Record<"fp8" | "int8" | "awq", string>>>;
   /** Published EAGLE-3 heads. */
   readonly eagle3?: DraftHeads;
-  /** The form in which it writes tool calls; undefined: it was not trained to, or in none that is known here. */
+  /** The form of the model's tool calls; undefined: it has no training for them, or its form is unknown here. */
   readonly toolCalls?: CallForm | undefined;
-  /** The form of its thoughts before an answer; undefined: it has none. */
+  /** The form of the model's thoughts before an answer; undefined: it has none. */
   readonly thoughts?: ThoughtForm | undefined;
-  /** Family, for suggestions of a smaller one. */
+  /** Family, by which plans suggest a smaller model. */
   readonly family: string;
-  /** As the model card states them. */
+  /** Parameters that the model card states. */
   readonly publishedParameters: number;
   readonly publishedActiveParameters?: number;
 }

@@ -1,6 +1,6 @@
 /**
- * Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state.
- * A test holds our arithmetic to those sizes. Nobody checks that the quantised checkpoints are still there.
+ * Well-known models by name: the numbers of their published `config.json` files, and the sizes that their cards state.
+ * A test compares our arithmetic with those sizes. No test checks that the quantised checkpoints still exist.
  */
 import {
   type ExpertsFeedForward,
@@ -11,13 +11,13 @@ import {
 import { CONFIGURED_MODELS } from "./configured-models.js";
 import type { DraftHeads, KnownModel } from "./model-row.js";
 
-/** Traits in which a model's layers differ from attention over everything and dense feed-forward parts. */
+/** Differences of a model's layers from full attention and dense feed-forward parts. */
 interface LayerTraits {
   readonly experts?: Omit<ExpertsFeedForward, "kind"> | undefined;
   /** First layers without experts. */
   readonly numDenseLayers?: number | undefined;
   readonly latent?: Pick<LatentMixer, "kvRank" | "ropeDim" | "queryRank" | "valueDim"> | undefined;
-  /** Every `period`-th layer sees everything, the others the last so many tokens. */
+  /** Every `period`-th layer attends to the whole context, the others to the last `numTokens` tokens. */
   readonly window?: { readonly numTokens: number; readonly period: number } | undefined;
 }
 
@@ -39,7 +39,7 @@ type Row = readonly [
 
 type FamilyTraits = Pick<KnownModel, "modelType" | "toolCalls" | "thoughts">;
 
-/** Traits that all models of a family have, where a model's row does not say otherwise. */
+/** Traits of a family's models, where a model's row does not override them. */
 const FAMILIES: Readonly<Record<string, FamilyTraits>> = {
   llama: { modelType: "llama", toolCalls: "llama3" },
   "llama-2": { modelType: "llama" },
@@ -81,12 +81,12 @@ function layersOfRow(row: Row, { experts, numDenseLayers = 0, latent, window }: 
   });
 }
 
-/** Red Hat's heads, in the format of its Speculators library, of which vLLM alone is known to read it. */
+/** Red Hat's heads, in the format of its Speculators library, which only vLLM is known to read. */
 const redHatHeads = (name: string): DraftHeads => ({ repo: `RedHatAI/${name}-speculator.eagle3`, onlyIn: "vllm" });
 
 const tied = { isTied: true } as const;
 const K128 = 131_072;
-/** Shape of the 70B of Llama 3, and of the models trained from it. */
+/** Shape of Llama 3 70B, and of the models trained from it. */
 const LLAMA_70B = [80, 8192, 64, 8, 128, 28_672, 128_256, K128, 70.55] as const;
 
 export const KNOWN_MODELS: readonly KnownModel[] = [
@@ -254,7 +254,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["mixtral-8x7b", "mistralai/Mixtral-8x7B-Instruct-v0.1", 32, 4096, 32, 8, 128, 0, 32_000, 32_768, 46.7],
     {
       modelType: "mixtral",
-      // Its tokenizer is older than the token that begins a call.
+      // Its tokenizer predates the token that begins a call.
       toolCalls: undefined,
       experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0 },
       publishedActiveParameters: 12.9e9,
@@ -326,7 +326,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     window: { numTokens: 1024, period: 6 },
   }),
   model("phi", ["phi-4", "microsoft/phi-4", 40, 5120, 40, 10, 128, 17_920, 100_352, 16_384, 14.66]),
-  // The dimensions of both GLM are also the defaults of their classes in transformers, as MiniMax's are.
+  // Both GLM models' dimensions are also the defaults of their classes in transformers; so are MiniMax's.
   model("glm", ["glm-4.5-air", "zai-org/GLM-4.5-Air", 46, 4096, 96, 8, 128, 10_944, 151_552, K128, 106], {
     experts: { count: 128, active: 8, width: 1408, sharedWidth: 1408 },
     numDenseLayers: 1,

@@ -1,7 +1,7 @@
 /**
- * The forms in which models write tool calls and thoughts, and the parsers by which engines read these forms, under the
- * engines' own names: vLLM 0.33.0 (vllm/tool_parsers, vllm/reasoning), SGLang 0.5.23 (srt/function_call,
- * srt/parser/reasoning_parser.py), TensorRT-LLM 1.3 (serve/tool_parser, llmapi/reasoning_parser.py). Read 2026-11.
+ * The forms in which models write tool calls and thoughts, and each engine's name for its parser of a form: vLLM 0.33.0
+ * (vllm/tool_parsers, vllm/reasoning), SGLang 0.5.23 (srt/function_call, srt/parser/reasoning_parser.py), TensorRT-LLM
+ * 1.3 (serve/tool_parser, llmapi/reasoning_parser.py). Read 2026-11.
  */
 import type { PlannedEngine } from "./engines.js";
 
@@ -23,7 +23,7 @@ type ParserNames = Readonly<Partial<Record<PlannedEngine, string>>>;
 
 export const CALL_PARSERS: Readonly<Record<CallForm, ParserNames>> = {
   llama3: { vllm: "llama3_json", sglang: "llama3" },
-  // All models of the table that write calls as Hermes does are Qwen's, after which two engines name the parser.
+  // Every model of the table with Hermes calls is one of Qwen's, after which two engines name the parser.
   hermes: { vllm: "hermes", sglang: "qwen", "tensorrt-llm": "qwen3" },
   mistral: { vllm: "mistral", sglang: "mistral" },
   harmony: { vllm: "openai", sglang: "gpt-oss" },
@@ -45,7 +45,7 @@ export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
   "minimax-m2": { vllm: "minimax_m2", sglang: "minimax" },
 };
 
-/** Flags that name the two parsers. The engines that are left out read calls and thoughts by the model's template. */
+/** Flags that name the two parsers. Engines without an entry read calls and thoughts by the model's template. */
 export const PARSER_FLAGS: Readonly<
   Partial<Record<PlannedEngine, { readonly calls: readonly string[]; readonly thoughts: readonly string[] }>>
 > = {

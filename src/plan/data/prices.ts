@@ -1,4 +1,4 @@
-/** Dated list prices in dollars, to be replaced by your own: a GPU's hour, and APIs per million tokens. */
+/** Dated list prices in dollars, for GPU hours and for APIs per million tokens. Replace them by your own. */
 
 export interface DatedPrice {
   readonly usd: number;
@@ -27,7 +27,7 @@ export const GPU_HOUR: Readonly<Record<string, DatedPrice>> = {
   mi300x: { usd: 1.99, date: "2025-06", source: DROPLETS },
 };
 
-/** Per core and hour, where a CPU's price is not given. */
+/** Per core and hour, for CPUs whose price is not given. */
 export const CPU_CORE_HOUR: DatedPrice = {
   usd: 0.045,
   date: "2025-06",
@@ -41,7 +41,7 @@ export interface ApiPrice {
   readonly date: string;
 }
 
-/** List prices; none is a recommendation. */
+/** List prices, not recommendations. */
 export const API_PRICES: readonly ApiPrice[] = [
   { name: "gpt-4o-mini", usdPerMillionInput: 0.15, usdPerMillionOutput: 0.6, date: "2026-04" },
   { name: "hosted llama-3-70b", usdPerMillionInput: 0.59, usdPerMillionOutput: 0.79, date: "2026-04" },
@@ -49,7 +49,7 @@ export const API_PRICES: readonly ApiPrice[] = [
   { name: "claude-sonnet-4.6", usdPerMillionInput: 3, usdPerMillionOutput: 15, date: "2026-05" },
 ];
 
-/** Watts of a GPU at its limit, by the makers' datasheets. */
+/** A GPU's power limit in watts, by the makers' datasheets. */
 export const GPU_WATTS: Readonly<Record<string, number>> = {
   h100: 700,
   "h100-pcie": 350,

@@ -1,33 +1,33 @@
 /**
- * Figures others published, none of which set a constant of the model, each with the case it was measured in.
+ * Figures that others published, each with the case of its measurement. No constant of the model comes from them.
  * `test-published.ts` predicts them; docs/background/planning.md explains the errors.
  */
 import type { KvTypeId, QuantizationId } from "./quantizations.js";
 
 export interface PublishedCase {
   readonly model: string;
-  /** As `--hardware` takes it. */
+  /** A machine's name, as for `--hardware`. */
   readonly hardware: string;
   readonly quantization: QuantizationId;
   readonly kv?: KvTypeId;
   readonly tensorParallel: number;
-  /** Groups of devices that hold the layers one after another; 1 if absent. */
+  /** Groups of devices that hold consecutive layers; absent: 1. */
   readonly pipelineParallel?: number;
-  /** 1: of one instance; several share the load. */
+  /** 1: the load is that of one instance; more: several instances share the load. */
   readonly instances?: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Requests at once, over all instances together. */
   readonly concurrency: number;
   readonly prefixHit?: number;
-  /** With EAGLE-3. */
+  /** Whether EAGLE-3 drafts. */
   readonly drafts?: boolean;
-  /** With a smaller model that drafts. */
+  /** A smaller model that drafts. */
   readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
   /**
-   * All lengths are equal, and a client asks again once it is answered: requests whose prompts share a step end in the
+   * All lengths are equal, and a client asks again when its answer ends: requests whose prompts share a step end in the
    * same step, and come again together.
    */
   readonly isInStep?: boolean;
@@ -45,25 +45,25 @@ export type PublishedMetric =
   | "KV GB";
 
 /**
- * Figures of one source in one metric that depend on a quantity which the source leaves open. To predict one figure,
- * the quantity gets the value that fits the other figures best.
+ * Figures of one source and metric that depend on a quantity which the source leaves open. The prediction of one figure
+ * takes the value that fits the other figures best.
  */
 export interface Family {
   readonly unknown: string;
-  /** Values that the quantity may have. The first is taken if there is no other figure. */
+  /** Possible values of the quantity. Without other figures the first one counts. */
   readonly options: readonly FamilyOption[];
 }
 
 export interface FamilyOption {
-  /** Changes of the figure's case. */
+  /** Changes to the figure's case. */
   readonly with?: Partial<PublishedCase>;
-  /** Factor of figures that are no ratios; 1 if absent. */
+  /** Factor for figures other than ratios; absent: 1. */
   readonly scale?: number;
 }
 
 export interface PublishedFigure {
   /**
-   * Published numbers that the figure is, or is made of. Figures that share a number do not help to predict each other.
+   * Published numbers from which the figure is computed. Figures that share a number do not help to predict each other.
    * Absent: only the figure's own number.
    */
   readonly readings?: readonly string[] | undefined;
@@ -71,9 +71,9 @@ export interface PublishedFigure {
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;
-  /** The case that the figure is of; for several cases, their mean. */
+  /** The measured case; for several cases, the figure is their mean. */
   readonly of: PublishedCase | readonly PublishedCase[];
-  /** The figure is that of `of` over that of this one. */
+  /** If present, the figure is the ratio of `of` to this case. */
   readonly over?: PublishedCase | readonly PublishedCase[] | undefined;
   readonly source: string;
 }

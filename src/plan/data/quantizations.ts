@@ -1,19 +1,14 @@
-/**
- * How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and the known loss of
- * quality.
- */
+/** Types of stored weights, keys and values: bytes, the arithmetic of their products, and the known loss of quality. */
 import { FEW_BIT_IDS, FEW_BITS } from "./few-bits.js";
 
-/** Number types of a device's arithmetic; each has its own peak. */
+/** Number types of a device's arithmetic, each with its own peak. */
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
 
-/** Published by others: a model that is not in `of` may keep less. */
+/** Evidence that others published. A model outside `of` may lose more. */
 interface QualityGate {
-  /**
-   * Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known.
-   */
+  /** Mean score in percent of the unquantised model's: the least published figure; undefined: no score is known. */
   readonly recovery: number | undefined;
-  /** Models that the evidence is about. */
+  /** Models that the evidence covers. */
   readonly of: readonly string[];
   /** The worst single figure of the evidence, in percent. */
   readonly lowest?: number;
@@ -41,16 +36,16 @@ export type QuantizationId = (typeof QUANTIZATION_IDS)[number];
 export interface Quantization {
   readonly id: QuantizationId;
   readonly label: string;
-  /** Per weight of the layers, scales included. */
+  /** Bytes per weight of the layers, scales included. */
   readonly linearBytes: number;
-  /** Per weight of the embedding table and the output matrix. */
+  /** Bytes per weight of the embedding table and the output matrix. */
   readonly tableBytes: number;
   readonly arithmetic: Arithmetic;
-  /** Share of the arithmetic's speed that is left after unpacking. */
+  /** Share of the arithmetic's speed that remains after unpacking. */
   readonly computeFactor: number;
-  /** Bytes of the layers in the embedded engine's memory, as a multiple of the file's; absent: 1. */
+  /** Bytes of the layers in the embedded engine's memory, as a multiple of their bytes in the file; absent: 1. */
   readonly packedFactor?: number;
-  /** Time to read the weights, as a multiple of the time for their bytes alone; absent: 1. */
+  /** Time to read the weights, as a multiple of the time that their bytes alone take; absent: 1. */
   readonly readFactor?: number;
   readonly gate: QualityGate;
 }
@@ -59,7 +54,7 @@ const bits = (count: number): number => count / 8;
 
 /**
  * Recovery in percent: means over task suites by the quantisers' authors. Tables stay at 16 bits in the GPU formats, as
- * llm-compressor and AutoAWQ leave them.
+ * in llm-compressor and AutoAWQ.
  */
 export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
   bf16: {
@@ -105,7 +100,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     linearBytes: bits(4 + 20 / 128),
     tableBytes: 2,
     arithmetic: "float16",
-    // Marlin stays within 5 to 10 % of 16-bit products.
+    // Marlin's products are 5 to 10 % slower than 16-bit ones.
     computeFactor: 0.92,
     gate: {
       recovery: 98.9,
@@ -136,7 +131,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
   nf4: {
     id: "nf4",
     label: "NF4 (bitsandbytes)",
-    // A scale for 64 weights in 8 bits, and one for 256 of these scales in 32.
+    // An 8-bit scale for 64 weights, and a 32-bit scale for 256 of these scales.
     linearBytes: bits(4 + 8 / 64 + 32 / (64 * 256)),
     tableBytes: 2,
     arithmetic: "float16",
@@ -186,7 +181,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     linearBytes: bits(4.83),
     tableBytes: bits(5.5),
     arithmetic: "cpu4",
-    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed
+    // A sixth of the weights is Q6_K, with 85 % of the others' speed in products
     // (docs/background/benchmarks/kernels.md).
     computeFactor: 0.97,
     gate: {
@@ -209,7 +204,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     },
   },
   ...FEW_BITS,
-  /** Stands for the type of a model's file; bytes come from the file. */
+  /** Stands for the type of a model's file; the file gives the bytes. */
   file: {
     id: "file",
     label: "as stored",

@@ -1,6 +1,6 @@
 /**
- * Figures of the documents that this project set out from, in the cases that they name themselves; what a document
- * leaves out is in the source's words here, as assumed.
+ * Figures of this project's reference documents, in the cases that the documents name. Conditions that a document
+ * leaves out are marked as assumed in the source's text.
  */
 import type { Family, FamilyOption, PublishedCase, PublishedFigure } from "./published.js";
 import type { QuantizationId } from "./quantizations.js";
@@ -14,7 +14,7 @@ const SCENARIOS = [
 ] as const;
 const CONCURRENCIES = [1, 2, 4, 8, 16] as const;
 
-/** No prefix is cached. */
+/** Cases without cached prefixes. */
 const cells = (
   of: Omit<PublishedCase, "inputTokens" | "outputTokens" | "concurrency">,
   concurrencies: readonly number[],
@@ -37,7 +37,7 @@ const baseline = (
     concurrencies,
   );
 
-/** As it is, and from the least to the most in steps of a fiftieth. */
+/** The figure unchanged, then factors from `least` to `most`, a fiftieth apart. */
 const scales = (least: number, most: number): readonly FamilyOption[] => [
   { scale: 1 },
   ...Array.from({ length: Math.floor(Math.log(most / least) / Math.log(1.02)) }, (_, i) => ({
@@ -86,7 +86,7 @@ const a100 = (quantization: QuantizationId, count: number): PublishedCase => ({
   outputTokens: 512,
   concurrency: 1,
 });
-/** The figures exceed the memory wall that the guide explains: what they share is no property of a machine. */
+/** The figures exceed the memory wall that the guide explains, so their common factor is no property of a machine. */
 const SCALE: Family = { unknown: "the example's scale", options: scales(0.1, 10) };
 const SCALE_OF_100: Family = { ...SCALE };
 const A100 =

@@ -1,4 +1,4 @@
-/** Ways to shorten requests, which only an evaluation can judge. */
+/** Candidates for shortening requests; only an evaluation can judge them. */
 import type { PromptRequest } from "../requests.js";
 
 export type Method = "rules" | "extraction" | "rewriting";
@@ -7,17 +7,17 @@ export interface Candidate {
   /** @example "sentences of the prompt, 35 %" */
   readonly name: string;
   readonly method: Method;
-  /** The candidates of one group differ in strength, and at most one of them is kept. */
+  /** Candidates of a group differ in strength; at most one of them is kept. */
   readonly group: string;
-  /** As many requests as before, in order; untouched ones are the same objects. */
+  /** Returns as many requests, in the same order; untouched requests are the same objects. */
   apply(requests: readonly PromptRequest[]): Promise<readonly PromptRequest[]>;
 }
 
-/** A text counts as shared if so many requests have it, and this share of them. */
+/** A text counts as shared if at least this number and this share of the requests have it. */
 const LEAST_SHARED = 3;
 const LEAST_SHARE = 0.05;
 
-/** How often each text occurs, of those that many requests have. @param textsOf one request's texts, each once */
+/** Counts of the texts that many requests share. @param textsOf one request's texts, each once */
 export function sharedBy<T>(requests: readonly T[], textsOf: (request: T) => Iterable<string>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const request of requests) {
@@ -27,6 +27,6 @@ export function sharedBy<T>(requests: readonly T[], textsOf: (request: T) => Ite
   return new Map([...counts].filter(([, count]) => count >= least));
 }
 
-/** Contents of messages that an application sends again and again: its system prompts and examples. */
+/** Message contents that an application sends repeatedly: its system prompts and examples. */
 export const sharedContents = (requests: readonly Pick<PromptRequest, "messages">[]): ReadonlyMap<string, number> =>
   sharedBy(requests, ({ messages }) => messages.map(({ content }) => content));

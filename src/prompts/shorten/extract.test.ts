@@ -9,7 +9,7 @@ import {
 } from "./extract.js";
 import { isObligation, lastLineStart, protectedSpans } from "./prose.js";
 
-/** A token for each word with the white space before it. @param natsOf of a word */
+/** One token per word, with the white space before it. @param natsOf the nats of a word */
 function surpriseOf(text: string, natsOf: (word: string) => number): TokenSurprise {
   const words = [...text.matchAll(/\s*\S+\s*$|\s*\S+/g)];
   return {
@@ -19,7 +19,7 @@ function surpriseOf(text: string, natsOf: (word: string) => number): TokenSurpri
 }
 
 const words = fc.constantFrom(...'the|a|quick|brown|runs|and|then|Bea|Lind|17|{name}|"so it is"|`x`|\n'.split("|"));
-/** Sentences of few words, some of which oblige or deny. */
+/** Short sentences, some of which oblige or negate. */
 const sentence = fc
   .tuple(fc.array(words, { maxLength: 5 }), fc.constantFrom("here", "there", "here", "there", "not", "never", "must"))
   .map(([middle, last]) => ["It", ...middle, `${last}.`].join(" "));
@@ -34,7 +34,7 @@ test("sentences: every protected span stays in a place, and every sentence that 
       for (const { start, end } of protectedSpans(text)) expect(left).toContain(text.slice(start, end));
       for (const word of ["not", "never", "must"]) expect(count(left, word)).toBe(count(text, word));
     }),
-    // A fixed line, of which the blank at its end goes with the sentence after it.
+    // A fixed line whose final blank is removed with the sentence after it.
     { examples: [["It \n {name} here. It \n here. It here.", 0.5714285714285714, 0]] },
   );
 });

@@ -1,6 +1,6 @@
 /**
  * Leaves out text that a small model predicts: whole sentences, or words. After Selective Context (Li et al. 2023) and
- * LLMLingua (Jiang et al. 2023), with spans that always stay.
+ * LLMLingua (Jiang et al. 2023), with protected spans.
  */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
@@ -15,21 +15,21 @@ import {
   withoutSentences,
 } from "./prose.js";
 
-/** How surprising each token of a text is to a model. */
+/** A model's surprise at each token of a text. */
 export interface TokenSurprise {
-  /** UTF-16 offsets at which the tokens end, ascending. */
+  /** UTF-16 end offsets of the tokens, ascending. */
   readonly ends: readonly number[];
   /** Negative log-likelihoods, in nats. */
   readonly nats: readonly number[];
 }
 
-/** @returns one for each text; undefined: the model's tokens do not spell the text */
+/** @returns one entry per text; undefined: the model's tokens do not spell the text */
 export type Surprise = (texts: readonly string[]) => Promise<readonly (TokenSurprise | undefined)[]>;
 
-/** Shares of a text's tokens that may go. */
+/** Shares of a text's tokens to remove. */
 const SENTENCE_SHARES = [0.5, 0.35, 0.2, 0.1] as const;
 const WORD_SHARES = [0.3, 0.2, 0.1] as const;
-/** Shorter texts have little to leave out. */
+/** Shorter texts have little to remove. */
 const LEAST_CHARACTERS = 120;
 
 export function extractionCandidates(surprise: Surprise): Candidate[] {
@@ -52,7 +52,7 @@ export function extractionCandidates(surprise: Surprise): Candidate[] {
   );
 }
 
-/** @param part what many requests share, or each request's own texts */
+/** @param part the texts that many requests share, or each request's own texts */
 async function extracted(
   requests: readonly PromptRequest[],
   part: "prompt" | "request",
@@ -87,7 +87,7 @@ interface Scored<T extends Span> {
   readonly nats: number;
 }
 
-/** A token belongs to the span that its last character is in. @param spans sorted, without overlap */
+/** A token belongs to the span of its last character. @param spans sorted, without overlap */
 function scored<T extends Span>(spans: readonly T[], { ends, nats }: TokenSurprise): Scored<T>[] {
   let at = 0;
   return spans.map((span) => {
@@ -100,11 +100,11 @@ function scored<T extends Span>(spans: readonly T[], { ends, nats }: TokenSurpri
 }
 
 /**
- * Leaves out the sentences whose tokens surprise least on average. A sentence stays if it obliges or denies, and a
- * number, a name or a quote stays in at least one place.
+ * Removes the sentences with the least mean surprise per token. Sentences that oblige or negate stay, and each number,
+ * name or quote stays in at least one place.
  *
  * @param end offset from which the text stays
- * @param share of the text's tokens that may go
+ * @param share largest share of the text's tokens to remove
  */
 export function withoutPredictedSentences(text: string, tokens: TokenSurprise, end: number, share: number): string {
   const sentences = sentencesOf(text);
@@ -128,14 +128,14 @@ export function withoutPredictedSentences(text: string, tokens: TokenSurprise, e
   return withoutSentences(text, sentences, (sentence) => removed.has(sentence));
 }
 
-/** The texts of the protected spans that lie in each sentence. */
+/** The texts of the protected spans in each sentence. */
 function factsBySentence(text: string, sentences: readonly Sentence[]): Map<Sentence, ReadonlySet<string>> {
   const spans = protectedSpans(text, sentences);
   let at = 0;
   return new Map(
     sentences.map((sentence) => {
       const facts = new Set<string>();
-      // A quote over two sentences belongs to both.
+      // A quote across two sentences belongs to both.
       while (at > 0 && spans[at - 1]!.end > sentence.start) at--;
       for (; at < spans.length && spans[at]!.start < sentence.end; at++) {
         if (spans[at]!.end > sentence.start) facts.add(text.slice(spans[at]!.start, spans[at]!.end));
@@ -145,7 +145,7 @@ function factsBySentence(text: string, sentences: readonly Sentence[]): Map<Sent
   );
 }
 
-/** Leaves out the words that surprise least, outside of protected spans. Line breaks stay. Parameters as above. */
+/** Removes the words with the least surprise outside protected spans. Line breaks stay. Parameters as above. */
 export function withoutPredictedWords(text: string, tokens: TokenSurprise, end: number, share: number): string {
   const spans = protectedSpans(text);
   const words: Span[] = [...text.matchAll(/\S+[ \t]*/g)].map(({ index, 0: word }) => ({

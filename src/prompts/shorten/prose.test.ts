@@ -6,7 +6,7 @@ import { isObligation, lastLineStart, protectedSpans, sentencesOf, withoutSenten
 const textsOf = (text: string, spans: readonly { start: number; end: number }[]): string[] =>
   spans.map(({ start, end }) => text.slice(start, end));
 
-/** Pieces that texts are made of, hostile ones among them. */
+/** Pieces of texts, including hostile ones. */
 const pieces = fc.constantFrom(
   ..."Dr. Mo came. |```js\nlet a = 1. B;\n```|```|\n|\n\n| |{name}|{{x}}|\"a. B\"|`f()`|17 days. |It's not so! |ß😀|[|{|e.g. |Ok. Fine. |'q. R'".split(
     "|",

@@ -1,6 +1,6 @@
 /**
- * Takes a prompt's text apart: sentences, and spans that no shortening may touch. Texts are hostile: every pattern is
- * bounded.
+ * Divides a prompt's text into sentences and protected spans, which no shortening may touch. Texts are hostile: every
+ * pattern is bounded.
  */
 import { FENCE, mapProse } from "../text-mends.js";
 
@@ -11,18 +11,18 @@ export interface Span {
 }
 
 export interface Sentence extends Span {
-  /** Code, JSON or a heading: it stays as it is. */
+  /** Whether the sentence is code, JSON or a heading, which stays unchanged. */
   readonly isFixed: boolean;
 }
 
-/** Titles and initials end with a full stop within a sentence. */
+/** Titles and initials, whose full stop does not end the sentence. */
 const ABBREVIATION = /(?:^|[\s("'])(?:[A-Z][a-z]{0,3}|[a-z]|e\.g|i\.e|etc|vs|approx)\.$/;
 const BOUNDARY = /[.!?]["')\]]{0,3}[ \t]{1,20}(?=["'(]?[A-Z0-9])/g;
-/** A line of JSON or of a table, and headings. */
+/** A line of JSON or of a table, or a heading. */
 const FIXED_LINE = /^\s*(?:[{}[\]|#]|"[^"\n]{0,200}"\s{0,20}:)/;
 
 /**
- * Sentences with the white space behind them, which cover the text. A line break ends a sentence too.
+ * Sentences with the white space after them; together they cover the text. A line break also ends a sentence.
  *
  * @example sentencesOf("See Dr. Mo. Bring it.").length // 2
  */
@@ -44,7 +44,7 @@ export function sentencesOf(text: string): Sentence[] {
     }
     start = lineStart + FENCE.length;
   }
-  // A fence that is never closed was counted with its mark, and so was the text's end.
+  // An unclosed fence was counted with its mark; the text's end was counted too.
   return sentences.filter(({ start: from, end }) => end > from);
 }
 
@@ -62,19 +62,19 @@ function addLine(sentences: Sentence[], line: string, offset: number): void {
   sentences.push({ start: offset + from, end: offset + line.length, isFixed });
 }
 
-/** Words that require or deny something. Leaving such a word out would reverse the meaning. */
+/** Words that require or negate something. Removing such a word would reverse the meaning. */
 const OBLIGATION =
   /^(?:not|no|none|never|without|must|mustn|only|unless|except|always|cannot|shall|required|forbidden|null|n't)$|n['’]t$/i;
 /** Inline code, placeholders, tags, quotes. */
 const MARKED =
   /`[^`\n]{1,200}`|\$?\{\{?[^{}\n]{1,80}\}?\}|<\/?[A-Za-z][^<>\n]{0,80}>|\[[A-Z_]{2,40}\]|"[^"\n]{1,200}"|“[^”\n]{1,200}”|(?<![A-Za-z0-9])'[^'\n]{1,200}'(?![A-Za-z0-9])/g;
 const WORD = /\S+/g;
-/** Numbers, paths, addresses, identifiers, words with capitals within. */
+/** Numbers, paths, addresses, identifiers, words with inner capitals. */
 const TECHNICAL = /[\d@/\\_=<>{}$%#]|[a-z][A-Z]|^[("']?[A-Z]{2,}/;
 const CAPITALISED = /^["'(]?\p{Lu}/u;
 
 /**
- * Spans that stay: code, placeholders, quotes, numbers, names. They are sorted and do not overlap.
+ * Spans to keep: code, placeholders, quotes, numbers, names; sorted, without overlap.
  *
  * @example protectedSpans("Ask Ms Bea for {item}.") // Ms, Bea, {item}
  */
@@ -91,7 +91,7 @@ export function protectedSpans(text: string, sentences: readonly Sentence[] = se
   return merged(spans);
 }
 
-/** A fixed line that becomes the text's last one loses the white space behind it. */
+/** A fixed line that becomes the text's last one loses the white space after it. */
 const withoutBlankEnd = (text: string, { start, end }: Span): Span => ({
   start,
   end: start + text.slice(start, end).trimEnd().length,
@@ -100,7 +100,7 @@ const withoutBlankEnd = (text: string, { start, end }: Span): Span => ({
 function namesAndNumbers(text: string, { start, end }: Sentence): Span[] {
   const words = [...text.slice(start, end).matchAll(WORD)];
   return words.flatMap(({ index, 0: word }, at) => {
-    // A sentence's first word has a capital anyway, and is a name if another one follows.
+    // Every sentence begins with a capital; its first word counts as a name if another name follows.
     const isName = CAPITALISED.test(word) && (at > 0 || CAPITALISED.test(words[1]?.[0] ?? ""));
     if (!isName && !TECHNICAL.test(word)) return [];
     const bare = word.replace(/[.,;:!?)"']{1,5}$/, "");
@@ -119,12 +119,13 @@ function merged(spans: readonly Span[]): Span[] {
   return result;
 }
 
-/** Whether a text says that something must, must not, or is not. */
+/** Whether a text says that something must be, must not be, or is not. */
 export const isObligation = (text: string): boolean =>
   [...text.matchAll(WORD)].some(({ 0: word }) => OBLIGATION.test(word.replace(/^["'(]{1,5}|[.,;:!?)"']{1,5}$/g, "")));
 
 /**
- * `text` without some of its sentences. A line that loses its end keeps its line break, and empty lines do not pile up.
+ * `text` without some of its sentences. A line that loses its end keeps its line break, and empty lines do not
+ * accumulate.
  */
 export function withoutSentences(
   text: string,
@@ -146,7 +147,7 @@ export function withoutSentences(
   return result === text ? text : mapProse(result, (prose) => prose.replace(/\n{3,}/g, "\n\n")).trimEnd();
 }
 
-/** Where the last line that says something begins: it mostly holds the question. */
+/** Start of the last line with text, which mostly holds the question. */
 export function lastLineStart(text: string): number {
   const end = text.trimEnd().length;
   return text.lastIndexOf("\n", end - 1) + 1;

@@ -1,15 +1,15 @@
-/** Leaves out text that a request has said before, word for word: lines, and sentences. */
+/** Removes text that a request repeats word for word: lines, and sentences. */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
 import { lastLineStart, type Sentence, sentencesOf, withoutSentences } from "./prose.js";
 
-/** Shorter ones ("Thank you.") are repeated for good reasons. */
+/** Shorter texts ("Thank you.") are repeated for good reasons. */
 const LEAST_CHARACTERS = 30;
 
-/** The first of several equal ones stays. Answers of examples, and the last line of the request, stay as they are. */
+/** The first of equal texts stays. Answers of examples and the request's last line stay unchanged. */
 export function withoutRepeats(request: PromptRequest): PromptRequest {
   const seen = new Set<string>();
-  /** Whether the text is long enough to count, and known. It is known afterwards. */
+  /** Whether the text is long enough and was seen before. Records the text. */
   const wasSeen = (text: string): boolean => {
     const words = text.toLowerCase().replace(/\s+/g, " ").trim();
     if (words.length < LEAST_CHARACTERS) return false;

@@ -1,26 +1,26 @@
 /**
- * Lets a model say shared prompts in fewer words. Its text is used only if it is shorter and has every number, name,
- * quote and placeholder.
+ * Lets a model rewrite shared prompts in fewer words. The result counts only if it is shorter and keeps every number,
+ * name, quote and placeholder.
  */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
 import { type Candidate, sharedContents } from "./candidate.js";
 import { protectedSpans } from "./prose.js";
 
-/** The answer of a model to one message; undefined: it has none. */
+/** A model's answer to one message; undefined: there is none. */
 export type Write = (message: string) => Promise<string | undefined>;
 
 const STYLES = [
   ["half", "Use at most half as many words; drop what does not change the answers."],
   ["shorter", "Use fewer words, and leave out no instruction."],
 ] as const;
-/** Each costs an answer; those with the most tokens in all are rewritten. */
+/** Most texts to rewrite, since each costs an answer; those with the most tokens in total come first. */
 const MAX_TEXTS = 20;
 const LEAST_CHARACTERS = 120;
 
 export function rewritingCandidates(write: Write): Candidate[] {
   return STYLES.map(([style, wish]): Candidate => {
-    // A text is rewritten once, so that the prompts that are written are those that were judged.
+    // Each text is rewritten once, so that the written prompts equal the judged ones.
     const known = new Map<string, string>();
     return {
       name: `rewritten prompt, ${style}`,
@@ -49,7 +49,7 @@ function longestShared(requests: readonly PromptRequest[]): string[] {
     .map(([text]) => text);
 }
 
-/** @returns `text` itself where the model's answer cannot be used */
+/** @returns `text` itself where the model's answer is unusable */
 async function rewrite(text: string, wish: string, write: Write): Promise<string> {
   const message =
     `Rewrite the prompt between the lines of equals signs for the same language model. ${wish} Keep numbers, names, ` +
@@ -59,7 +59,7 @@ async function rewrite(text: string, wish: string, write: Write): Promise<string
   return isFaithful(text, answer) ? answer : text;
 }
 
-/** Some models repeat the lines of equals signs. */
+/** Removes the lines of equals signs that some models repeat. */
 function withoutRules(answer: string): string {
   const lines = answer.trim().split("\n");
   const isRule = (line: string | undefined): boolean => line !== undefined && /^={3,20}\s?$/.test(line);
@@ -75,11 +75,11 @@ export function isFaithful(text: string, answer: string): boolean {
   return protectedSpans(text).every(({ start, end }) => hasWhole(answer, text.slice(start, end).trim()));
 }
 
-/** Letters and digits go on, and so do the digits behind a point or a comma. */
+/** A word or number continues across letters and digits, and across digits after a point or comma. */
 const GOES_ON_BEFORE = /[\p{L}\p{N}]$|\p{N}[.,]$/u;
 const GOES_ON_AFTER = /^[\p{L}\p{N}]|^[.,]\p{N}/u;
 
-/** Whether `answer` has the span as it is, and not as a part of a longer word or number. */
+/** Whether `answer` contains the span verbatim, and not within a longer word or number. */
 function hasWhole(answer: string, span: string): boolean {
   const [opens, closes] = [GOES_ON_AFTER.test(span), GOES_ON_BEFORE.test(span)];
   for (let at = answer.indexOf(span); at >= 0; at = answer.indexOf(span, at + 1)) {

@@ -125,7 +125,7 @@ test("a rewriting that is longer, or loses a number, a name or a placeholder, is
   );
   expect(await shorter!.apply(all)).toEqual(all);
   expect(asked.length).toBe(2);
-  // What was judged is what is written: no text is asked for again.
+  // The written texts are the judged ones: the model is not asked again.
   expect(await half!.apply(all)).toEqual(rewritten);
   expect(await shorter!.apply(all)).toEqual(all);
   expect(asked.length).toBe(2);

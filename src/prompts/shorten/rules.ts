@@ -1,4 +1,4 @@
-/** Shortenings by rules: form, repetitions, examples, passages and tools that the answers may not need. */
+/** Shortenings by rules: form, repetitions, and examples, passages and tools that the answers may not need. */
 import { groupsOf, isSystem, sharedMessages } from "../groups.js";
 import type { PromptRequest } from "../requests.js";
 import { mapProse, minified, withoutBlanks, withTexts } from "../text-mends.js";
@@ -13,7 +13,7 @@ const rule = (name: string, group: string, mend: (request: PromptRequest) => Pro
   apply: async (requests) => requests.map(mend),
 });
 
-/** Changes of form, which change no statement. */
+/** Changes of form that keep every statement. */
 export const formCandidates = (): Candidate[] => [
   rule("white space", "white space", (request) =>
     withTexts(request, ({ content }) => mapProse(content, withoutBlanks)),
@@ -24,14 +24,17 @@ export const formCandidates = (): Candidate[] => [
   rule("repetitions", "repetitions", withoutRepeats),
 ];
 
-/** Parts that the answers may not need: shared examples and passages, tools. */
+/** Parts that the answers may not need: shared examples, passages, and tools. */
 export const contentCandidates = (requests: readonly PromptRequest[]): Candidate[] => [
   ...exampleCandidates(requests),
   ...passageCandidates(requests),
   ...toolCandidates(requests),
 ];
 
-/** Pairs of question and answer at the beginning of all requests of an application; index → number of its examples. */
+/**
+ * Question-and-answer pairs at the beginning of all requests of an application: maps each request to its number of
+ * examples.
+ */
 function examplesOf(requests: readonly PromptRequest[]): Map<PromptRequest, number> {
   const counts = new Map<PromptRequest, number>();
   for (const group of groupsOf(requests)) {
@@ -48,7 +51,7 @@ const numSystemOf = ({ messages }: PromptRequest): number =>
     messages.findIndex(({ role }) => !isSystem(role)),
   );
 
-/** From no example on, twice as many each time. */
+/** From zero examples on, doubling each time. */
 function exampleCandidates(requests: readonly PromptRequest[]): Candidate[] {
   const most = [...examplesOf(requests).values()].reduce((max, count) => Math.max(max, count), 0);
   const counts: number[] = [];
@@ -70,13 +73,13 @@ function exampleCandidates(requests: readonly PromptRequest[]): Candidate[] {
   }));
 }
 
-/** The longest are tried; each costs an evaluation. */
+/** Most passages to try, the longest first; each costs an evaluation. */
 const MAX_PASSAGES = 8;
 const LEAST_CHARACTERS = 40;
 
 /**
- * Lines that many requests share, each left out in turn. Lines that oblige or forbid stay: no check may cover their
- * purpose.
+ * Lines that many requests share, each removed in turn. Lines that oblige or forbid stay, since checks may not cover
+ * their purpose.
  */
 function passageCandidates(requests: readonly PromptRequest[]): Candidate[] {
   const shared = sharedBy(requests, ({ messages }) =>

@@ -7,7 +7,7 @@ import type { NumberText } from "../../text/template/jinja-values.js";
 import { parseMarked } from "../../text/template/number-marks.js";
 import { type TaskFile, taskError } from "./task-file.js";
 
-/** Numbers of documents that a double prints otherwise than Python. */
+/** Numbers of documents that a double prints differently from Python. */
 export type Numbers = Map<string, NumberText>;
 
 export type Document = Readonly<Record<string, unknown>>;
@@ -15,8 +15,8 @@ export type Document = Readonly<Record<string, unknown>>;
 const documentSchema = z.record(z.string(), z.unknown());
 
 /**
- * The documents of one split. Paths are relative to the working folder, as they are for the harness. Throws
- * file_unreadable and invalid_option.
+ * The documents of one split. Paths are relative to the working folder, as for the harness. Throws file_unreadable and
+ * invalid_option.
  */
 export function readSplit(
   { dataset_kwargs: { data_files: files } }: TaskFile,

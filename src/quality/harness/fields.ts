@@ -1,4 +1,4 @@
-/** Reads a task's field from a document: a column's name, a template, or a fixed value. */
+/** Reads a task's field from a document: a column, a template, or a fixed value. */
 import { TextTemplate } from "../../text/template/text-template.js";
 import type { Document, Numbers } from "./documents.js";
 import { pythonLiteral } from "./python-literal.js";
@@ -19,7 +19,7 @@ export class FieldReader {
   /** @param path the task's file, for errors */
   constructor(
     readonly path: string,
-    /** Whether the task has choices, among which a number is an index. */
+    /** Whether the task has choices; a number then is an index among them. */
     readonly hasChoices: boolean,
   ) {}
 
@@ -27,7 +27,7 @@ export class FieldReader {
   text(document: Document, field: string | number, key: string): string {
     const value = this.#value(document, field);
     if (!this.#isText(value)) return this.#refuse(key, "a text", value);
-    // The harness takes a number beside choices for the index of one of several prompts.
+    // With choices, the harness reads a number as the index of one of several prompts.
     if (this.hasChoices && DIGITS.test(value)) return this.#refuse(key, "a text other than a number", value);
     return value;
   }
@@ -72,7 +72,7 @@ export class FieldReader {
     return template.render(document, this.numbers);
   }
 
-  /** Marks stand for numbers. */
+  /** Marks stand for numbers, not texts. */
   #isText(value: unknown): value is string {
     return typeof value === "string" && !this.numbers.has(value);
   }

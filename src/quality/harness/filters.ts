@@ -1,8 +1,8 @@
-/** Filters of lm-evaluation-harness: they take a part of an answer before it is compared. */
+/** Filters of lm-evaluation-harness: they extract a part of an answer before it is compared. */
 import { findAll, javascriptRegex } from "./python-regex.js";
 import type { Filter } from "./task-file.js";
 
-/** Throws SyntaxError for a regular expression that JavaScript does not have. */
+/** Throws SyntaxError for a regular expression that JavaScript lacks. */
 export function filterOf(steps: readonly Filter[]): (answer: string) => string {
   const functions = steps.map(functionOf);
   return (answer) => functions.reduce((text, step) => step(text), answer);

@@ -1,4 +1,4 @@
-/** A task of lm-evaluation-harness, read from its file and its documents. */
+/** Reads a task of lm-evaluation-harness from its file and its documents. */
 import { readSplit } from "./documents.js";
 import { FieldReader } from "./fields.js";
 import { itemMaker, type TextItem } from "./items.js";

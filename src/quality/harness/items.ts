@@ -1,4 +1,4 @@
-/** The items of a task: the question for each document, and how the model's results are judged. */
+/** The items of a task: the question for each document, and the evaluation of the model's results. */
 import type { Document } from "./documents.js";
 import type { FieldReader, Target } from "./fields.js";
 import { filterOf } from "./filters.js";
@@ -21,7 +21,7 @@ import {
   type TextModel,
 } from "./text-model.js";
 
-/** One item's result, in the form that results of chats have, and with the harness' numbers. */
+/** One item's result, in the form of chats' results, with the harness's numbers. */
 interface TextOutcome extends Omit<Continued, "text"> {
   readonly answer: string;
   readonly score: number;
@@ -39,7 +39,7 @@ export interface TextItem {
   run(model: TextModel, signal: AbortSignal): Promise<TextOutcome>;
 }
 
-/** Makes an item of a document, with its prompt. */
+/** Creates the item of a document with its prompt. */
 type MakeItem = (document: Document, context: string) => TextItem;
 
 /** Throws invalid_option and template_failed. */
@@ -111,7 +111,7 @@ function choiceItems(task: TaskFile, fields: FieldReader, metrics: readonly Metr
 
 type Scored = LogLikelihood & { readonly numTokens: number };
 
-/** One after the other, so that an item has one request at a time. */
+/** Runs one request after another, so that an item has a single request in progress. */
 async function likelihoods(
   model: TextModel,
   context: string,
@@ -208,7 +208,7 @@ function rollingItems(task: TaskFile, fields: FieldReader, metrics: readonly Met
   };
 }
 
-/** The harness' own length. */
+/** The harness's default. */
 const USUAL_MAX_TOKENS = 256;
 
 function continuationOf({ generation_kwargs: given, fewshot_delimiter: delimiter }: TaskFile): Continuation {

@@ -1,16 +1,16 @@
-/** The metrics of lm-evaluation-harness: what each counts for an item, and how items become a task's value. */
+/** The metrics of lm-evaluation-harness: their values for an item, and the aggregation of items to a task's value. */
 import { javascriptRegex, withoutMatches } from "./python-regex.js";
 import type { Metric, MetricName } from "./task-file.js";
 
 /** A number, or a sum and its weight. */
 export type MetricValue = number | readonly [sum: number, weight: number];
 
-/** By metric and filter, as in "acc,none". */
+/** By metric and filter, such as "acc,none". */
 export type MetricValues = Readonly<Record<string, MetricValue>>;
 
 export interface MetricResult {
   readonly value: number;
-  /** Absent: not known for this metric. */
+  /** Absent: unknown for this metric. */
   readonly stderr?: number;
 }
 
@@ -38,10 +38,10 @@ export const AGGREGATION: Readonly<Record<MetricName, NonNullable<Metric["aggreg
   bits_per_byte: "bits_per_byte",
 };
 
-/** Whether an item is right or wrong by this metric. */
+/** Whether this metric is a share of right items. */
 export const isShare = (name: string): boolean => AGGREGATION[name.split(",")[0] as MetricName] === "mean";
 
-/** The task's values of all its metrics. @param items all with the same metrics */
+/** The task's value of each metric. @param items all with the same metrics */
 export function aggregated(
   items: readonly { readonly metrics?: MetricValues | undefined }[],
 ): Readonly<Record<string, MetricResult>> {
@@ -78,7 +78,7 @@ function aggregate(name: string, values: readonly MetricValue[]): MetricResult {
 
 const PUNCTUATION = /[!-/:-@[-`{-~]/g;
 
-/** The text as `exact_match` compares it. */
+/** Normalises text for `exact_match`. */
 export function normaliser(metric: Metric): (text: string) => string {
   const ignored = (metric.regexes_to_ignore ?? []).map(javascriptRegex);
   return (text) => {

@@ -8,10 +8,10 @@ import type { FieldReader } from "./fields.js";
 import { PythonRandom } from "./python-random.js";
 import { type TaskFile, taskError } from "./task-file.js";
 
-/** The harness' default seed. */
+/** The harness's default seed. */
 const FEWSHOT_SEED = 1234;
 
-/** The prompt of each document, in order: the examples of one depend on how many were drawn for those before it. */
+/** The prompt of each document, in order: the examples of one depend on the number of draws before it. */
 export function promptsOf(task: TaskFile, documents: readonly Document[], fields: FieldReader): string[] {
   const examplesOf = exampleSource(task, fields);
   return documents.map((document) => {
@@ -61,7 +61,7 @@ function exampleText(task: TaskFile, example: Document, fields: FieldReader): st
   const delimiter = config?.target_delimiter ?? task.target_delimiter;
   const end = config?.fewshot_delimiter ?? task.fewshot_delimiter;
   const answer = answerText(task, example, fields);
-  // Without an answer there is nothing to set apart.
+  // An empty answer needs no delimiter; the prefix may.
   if (answer === "") return `${question}${needsDelimiter(question, prefix) ? delimiter : ""}${prefix}`;
   const before = prefix === "" || needsDelimiter(question, prefix) ? delimiter : "";
   return `${question}${before}${prefix}${needsDelimiter(prefix, answer) ? " " : ""}${answer}${end}`;

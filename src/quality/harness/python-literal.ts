@@ -1,6 +1,6 @@
 /**
- * Reads a Python literal, in which the templates of lm-evaluation-harness print lists: texts, numbers, True, False,
- * None, lists and tuples.
+ * Parses Python literals, because templates of lm-evaluation-harness print lists in this form: texts, numbers, True,
+ * False, None, lists and tuples.
  */
 
 const TOKEN = /\s*(?:([[\](),])|('(?:[^'\\]|\\[\s\S])*'|"(?:[^"\\]|\\[\s\S])*")|([^\s[\](),'"]+))/y;
@@ -23,7 +23,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 const ESCAPE = /\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\s\S]))/g;
 const MAX_DEPTH = 100;
 
-/** Undefined for anything else. @example pythonLiteral("['a', 1]")?.value // ["a", 1] */
+/** Undefined for any other text. @example pythonLiteral("['a', 1]")?.value // ["a", 1] */
 export function pythonLiteral(text: string): { readonly value: unknown } | undefined {
   try {
     const reader = new Reader(text);
@@ -60,12 +60,12 @@ class Reader {
     if (word !== undefined) return wordValue(word);
     if (mark === "[") return this.#items("]", depth).items;
     if (mark !== "(") throw new SyntaxError("no literal");
-    // Parentheses around one value without a comma are no tuple.
+    // Parentheses around one value without a comma are not a tuple.
     const { items, numCommas } = this.#items(")", depth);
     return items.length === 1 && numCommas === 0 ? items[0] : items;
   }
 
-  /** Texts side by side are one. */
+  /** Adjacent texts form one. */
   #joined(text: string): string {
     for (;;) {
       const quoted = this.#tokens[this.#at]?.[2];

@@ -1,7 +1,7 @@
 /**
- * Python's `random.Random(seed).sample`, so that few-shot examples are the ones that lm-evaluation-harness draws: the
- * Mersenne Twister (Matsumoto and Nishimura 1998, seeded by an array of one number) and CPython's two ways to draw
- * without replacement.
+ * Python's `random.Random(seed).sample`, so that few-shot examples equal those of lm-evaluation-harness: the Mersenne
+ * Twister (Matsumoto and Nishimura 1998, seeded by an array of one number) and CPython's two ways to draw without
+ * replacement.
  */
 const SIZE = 624;
 const SHIFT = 397;
@@ -30,7 +30,7 @@ export class PythonRandom {
     state[0] = 0x8000_0000;
   }
 
-  /** `count` of the items in random order, none twice. @param items at least `count` */
+  /** `count` distinct items in random order. @param items at least `count` */
   sample<T>(items: readonly T[], count: number): T[] {
     const poolSize = 21 + (count > 5 ? 4 ** Math.ceil(Math.log(count * 3) / Math.log(4)) : 0);
     if (items.length > poolSize) {

@@ -1,16 +1,14 @@
-/**
- * Python's regular expressions on a model's answers: the syntax translated to JavaScript's, and a bound on the time.
- */
+/** Python's regular expressions on a model's answers: translates the syntax to JavaScript's, and limits the time. */
 import { createContext, Script } from "node:vm";
 
-/** A pattern that backtracks without end is ended after this time. */
+/** Time limit of a match, for patterns that backtrack without end. */
 const REGEX_MS = 1000;
-/** Syntax that the two languages write differently, and the signs that begin and end a class of characters. */
+/** Syntax that the two languages write differently, and the brackets of character classes. */
 const PART = /\\([\s\S])|\[\^?\]?|[\]^$.]|\(\?P<\w+>|\(\?P=\w+\)|\(\?#[^)]*\)|\{(?:\d+(?:,\d*)?|,\d+)\}|[{}]/g;
 const INLINE_FLAGS = /^\(\?([aimsux]+)\)/;
 const END = "(?![\\s\\S])";
 
-/** Matches as Python's. Throws SyntaxError where JavaScript has no such expression. */
+/** Matches like Python's expression. Throws SyntaxError if JavaScript has no such expression. */
 export function javascriptRegex(python: string): RegExp {
   const inline = INLINE_FLAGS.exec(python);
   const flags = new Set<string>(["g", "u", ...(inline?.[1] ?? "")]);
@@ -24,7 +22,7 @@ export function javascriptRegex(python: string): RegExp {
     }
     if (part.startsWith("[")) {
       isInClass = true;
-      // A bracket that comes first in a class is one of its characters.
+      // A bracket at the start of a class is one of its characters.
       return part.endsWith("]") ? `${part.slice(0, -1)}\\]` : part;
     }
     return outsideClass(part, flags);
@@ -34,7 +32,7 @@ export function javascriptRegex(python: string): RegExp {
 
 function outsideClass(part: string, flags: ReadonlySet<string>): string {
   if (part === ".") return flags.has("s") ? part : "[^\\n]";
-  // In Python it also matches before a line feed that ends the text.
+  // Python's $ also matches before a line feed at the end of the text.
   if (part === "$") return flags.has("m") ? part : `(?=\\n?${END})`;
   if (part.startsWith("(?#")) return "";
   if (part.startsWith("(?P<")) return part.replace("P", "");
@@ -43,7 +41,7 @@ function outsideClass(part: string, flags: ReadonlySet<string>): string {
   return /^[\]{}]$/.test(part) ? `\\${part}` : part;
 }
 
-/** Python's classes know Unicode; a needless escape is refused in JavaScript's Unicode mode. */
+/** Python's classes cover Unicode; JavaScript's Unicode mode refuses needless escapes. */
 function escapeOf(character: string, isInClass: boolean): string {
   switch (character) {
     case "d":
@@ -65,9 +63,7 @@ const context = createContext({});
 const MATCHES = new Script("Array.from(text.matchAll(regex), (match) => [...match])");
 const REST = new Script('text.replace(regex, "")');
 
-/**
- * Python's `findall`: for each match the whole of it, its only group, or all its groups. Undefined: it took too long.
- */
+/** Python's `findall`: each match as a whole, as its only group, or as all its groups. Undefined: it took too long. */
 export function findAll(regex: RegExp, text: string): readonly (string | readonly string[])[] | undefined {
   const matches = bounded<(string | undefined)[][]>(MATCHES, regex, text);
   return matches?.map(([whole = "", ...groups]) => {
@@ -76,7 +72,7 @@ export function findAll(regex: RegExp, text: string): readonly (string | readonl
   });
 }
 
-/** The text without what matches. Undefined: it took too long. */
+/** The text without the matches. Undefined: matching took too long. */
 export const withoutMatches = (regex: RegExp, text: string): string | undefined => bounded<string>(REST, regex, text);
 
 function bounded<T>(script: Script, regex: RegExp, text: string): T | undefined {

@@ -1,6 +1,6 @@
 /**
- * Task files of lm-evaluation-harness: YAML, with `include`. What is not supported is refused by its key, since a guess
- * would change the numbers.
+ * Task files of lm-evaluation-harness: YAML, with `include`. Unsupported keys are refused by name, since a guess would
+ * change the numbers.
  */
 import { dirname, resolve } from "node:path";
 import { parse, type ScalarTag } from "yaml";
@@ -8,7 +8,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { readText } from "../../core/read-text.js";
 
-/** A function of Python that a file names. */
+/** A Python function that a file names. */
 class PythonFunction {
   constructor(readonly name: string) {}
 }
@@ -20,7 +20,7 @@ const targetField = z.union([template, z.array(z.union([z.string(), z.int()]))])
 const choiceField = z.union([z.string(), z.array(z.string()), z.record(z.string(), z.string())]);
 const documentSchema = z.record(z.string(), z.unknown());
 
-/** Its translation takes time that grows faster than its length. */
+/** Limited, because the time of its translation grows faster than its length. */
 const pattern = z.string().max(10_000);
 
 const fewshotSchema = z.strictObject({
@@ -90,7 +90,7 @@ const generationSchema = z.strictObject({
 
 const pathsSchema = z.union([z.string(), z.array(z.string())]);
 
-/** Keys that say nothing about the numbers. */
+/** Keys that do not affect the numbers. */
 const IGNORED = ["task_alias", "tag", "metadata", "should_decontaminate", "doc_to_decontamination_query"] as const;
 
 const taskSchema = z.strictObject({
@@ -130,7 +130,7 @@ const taskSchema = z.strictObject({
 
 export type TaskFile = z.infer<typeof taskSchema>;
 
-/** Throws file_unreadable and invalid_option, which names the key. */
+/** Throws file_unreadable, and invalid_option with the key's name. */
 export function readTaskFile(path: string): TaskFile {
   const fields = readFields(path, new Map());
   const parsed = taskSchema.safeParse(fields);
@@ -140,7 +140,7 @@ export function readTaskFile(path: string): TaskFile {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** @param known each file is read once, however often it is included; undefined while it is read */
+/** @param known files read so far, each only once; undefined while a file is being read */
 function readFields(path: string, known: Map<string, Fields | undefined>): Fields {
   const file = resolve(path);
   const before = known.get(file);
@@ -180,7 +180,7 @@ function refusalOf(path: string, fields: unknown, issue: z.core.$ZodIssue): Mill
   return taskError(path, key, issue.message.replace(/^.*?expected /, ""), shown(got.at(-1)));
 }
 
-/** The values on the way to the keys, the outermost first. */
+/** The values on the way to the keys, outermost first. */
 function valueAt(fields: unknown, keys: readonly PropertyKey[]): readonly unknown[] {
   let value = fields;
   return keys.map((key) => {

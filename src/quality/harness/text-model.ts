@@ -1,4 +1,4 @@
-/** A model as tasks of lm-evaluation-harness see it: token ids in, log-probabilities or a continuation out. */
+/** A model in the view of lm-evaluation-harness's tasks: token ids in, log-probabilities or a continuation out. */
 import { MillraceError } from "../../core/errors.js";
 
 export interface Continuation {
@@ -8,7 +8,7 @@ export interface Continuation {
   readonly stop: readonly string[];
 }
 
-/** A model's text. */
+/** A model's continuation. */
 export interface Continued {
   readonly text: string;
   /** length: cut off. */
@@ -23,29 +23,29 @@ export interface LogLikelihood {
   readonly isGreedy: boolean;
 }
 
-/** What a model predicts at a token's place. */
+/** A model's prediction at a token's position. */
 export interface TokenPrediction {
-  /** Of the token itself. */
+  /** Log-probability of the token itself. */
   readonly logprob: number;
   /** Log-probabilities of the likeliest tokens and of the token itself, by id. */
   readonly known: Readonly<Record<string, number>>;
 }
 
 export interface TextModel {
-  /** Tokens of prompt and answer together. */
+  /** Most tokens of prompt and answer together. */
   readonly maxLength: number;
-  /** Stands before texts that have no context: the token that begins texts, or else the one that ends them. */
+  /** The token before texts without context: the token that begins texts, or else the one that ends them. */
   readonly prefixId: number;
-  /** Without special tokens around the text. */
+  /** Encodes without special tokens around the text. */
   encode(text: string): Promise<readonly number[]>;
-  /** @param numContext ids that are given; the others are scored */
+  /** @param numContext number of given ids; the others are scored */
   score(ids: readonly number[], numContext: number, signal: AbortSignal): Promise<LogLikelihood>;
-  /** Of each token but the first. @param numTop likeliest tokens at each place */
+  /** Predictions of each token except the first. @param numTop likeliest tokens at each position */
   predict(ids: readonly number[], numTop: number, signal: AbortSignal): Promise<readonly TokenPrediction[]>;
   continue(ids: readonly number[], how: Continuation, signal: AbortSignal): Promise<Continued>;
 }
 
-/** @param best the log-probability of the likeliest token there */
+/** @param best the log-probability of the likeliest token at this position */
 export function allGreedy(tokens: readonly { readonly logprob: number; readonly best: number }[]): LogLikelihood {
   return {
     logprob: tokens.reduce((sum, { logprob }) => sum + logprob, 0),
@@ -53,7 +53,7 @@ export function allGreedy(tokens: readonly { readonly logprob: number; readonly 
   };
 }
 
-/** One more token is generated, as servers do beside `echo`. */
+/** Leaves room for one generated token, as servers generate one with `echo`. */
 const lengthOf = (model: TextModel): number => model.maxLength - 1;
 
 /** White space at the context's end is scored with the continuation, since tokens begin with a space. */
@@ -67,13 +67,13 @@ export async function logLikelihood(
   const isAlone = given === "";
   const ids = isAlone && whole[0] !== model.prefixId ? [model.prefixId, ...whole] : whole;
   const numContext = isAlone ? 1 : (await model.encode(given)).length;
-  // A text that is too long loses its beginning.
+  // An overlong text loses its beginning.
   const numCut = Math.max(0, ids.length - lengthOf(model));
   const scored = await model.score(ids.slice(numCut), Math.max(1, numContext - numCut), signal);
   return { ...scored, numTokens: ids.length };
 }
 
-/** The log-probability of a whole text, in windows that do not overlap: each is scored behind what stands before it. */
+/** The log-probability of a whole text, in windows without overlap: each is scored after the tokens before it. */
 export async function rollingLogLikelihood(
   model: TextModel,
   text: string,
@@ -93,19 +93,19 @@ interface Window {
   readonly scored: readonly number[];
 }
 
-/** @param size tokens that are scored at once, at least 1 */
+/** @param size number of tokens to score at once, at least 1 */
 function rollingWindows(ids: readonly number[], prefixId: number, size: number): Window[] {
   const windows: Window[] = [];
   for (let start = 0; start < ids.length; start += size) {
     const end = Math.min(ids.length, start + size);
-    // The last window has more context, which makes it as long as the others.
+    // The last window has more context, so it is as long as the others.
     const context = start === 0 ? [prefixId] : ids.slice(end - size - 1, start);
     windows.push({ context, scored: ids.slice(start, end) });
   }
   return windows;
 }
 
-/** A prompt that is too long loses its beginning, so that the longest answer fits. */
+/** An overlong prompt loses its beginning, so that the longest answer fits. */
 export async function generated(
   model: TextModel,
   context: string,

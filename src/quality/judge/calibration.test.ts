@@ -1,4 +1,4 @@
-/** Judges whose errors are known: their calibration, the corrected win rate, and what a gate makes of it. */
+/** Judges with known errors: their calibration, the corrected win rate, and a gate's verdict. */
 import { expect, test } from "vitest";
 import { uniform } from "../../core/random.js";
 import type { Judgement } from "../../text/judge/preference.js";
@@ -59,7 +59,7 @@ test("a judge without verdicts, with one verdict for all, or with few labels is 
 const RIGHT = 0.7;
 const TIES = 0.15;
 
-/** Errs alike on either side: right, a tie, or wrong; where people see none better, it prefers either. */
+/** Errs equally for either side: right, a tie, or wrong; where people see no better answer, it prefers either. */
 function judgedBy(random: () => number, human: HumanVerdict): Judgement {
   const draw = random();
   if (human === "tied") return draw < 0.4 ? "won" : draw < 0.8 ? "lost" : "tied";

@@ -1,5 +1,5 @@
 /**
- * A judge against people who judged the same pairs: whether it can be believed, and by how much its errors change a win
+ * Compares a judge with people who judged the same pairs: whether it is reliable, and how much its errors change a win
  * rate.
  */
 
@@ -29,31 +29,31 @@ export interface LabelledPair extends JudgedPair {
 
 export interface Calibration {
   readonly numLabels: number;
-  /** Pairs for which the judge gave no verdict, which count as disagreement. */
+  /** Pairs without a verdict of the judge, which count as disagreement. */
   readonly numNone: number;
-  /** Share of pairs with the people's verdict, and Wilson's 95 % interval. */
+  /** Share of pairs on which judge and people agree, and Wilson's 95 % interval. */
   readonly agreement: number;
   readonly agreementInterval: Interval;
-  /** The agreement that the frequencies of both one's verdicts give by chance. */
+  /** The chance agreement, from both parties' frequencies of verdicts. */
   readonly chance: number;
   /**
-   * Cohen's kappa: agreement beyond chance, as a share of all that is possible (Educational and Psychological
-   * Measurement 20, 1960, 37).
+   * Cohen's kappa: agreement beyond chance, as a share of the possible (Educational and Psychological Measurement 20,
+   * 1960, 37).
    */
   readonly kappa: number;
   readonly kappaInterval: Interval;
   /**
-   * Over the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the
-   * share it prefers wrongly.
+   * Over pairs where people prefer an answer and the judge gives a verdict: the share preferred rightly minus the share
+   * preferred wrongly.
    */
   readonly discrimination: number;
   readonly discriminationInterval: Interval;
   /** Each bound with 95 % confidence. */
   readonly discriminationBounds: Interval;
   readonly bias: JudgeBias;
-  /** The people's own correlation with length, beside the judge's in `bias`. */
+  /** The people's own correlation with length; `bias` has the judge's. */
   readonly humanLength: Correlation | undefined;
-  /** Surely better than chance, so that a gate may use the judge. */
+  /** Whether the judge is surely better than chance, so that a gate may use it. */
   readonly isFit: boolean;
 }
 
@@ -101,10 +101,10 @@ export interface CorrectedRate {
 }
 
 /**
- * The win rate that people would give. A judge that is asked in both orders errs alike for either side, so that its
+ * The estimated win rate by human verdicts. A judge that is asked in both orders errs equally for either side, so its
  * sensitivity equals its specificity, and Rogan and Gladen's estimate (American Journal of Epidemiology 107, 1978, 71)
  * becomes: wins less losses, divided by the discrimination.
- * @returns undefined for a judge that is not fit
+ * @returns undefined for an unfit judge
  */
 export function correctedRate(
   { numPairs, numWon, numLost, numNone }: WinRate,
@@ -121,7 +121,7 @@ export type GateVerdict = Verdict | "refused";
 
 /**
  * Whether people would see a loss below the margin, with 95 % confidence.
- * @param maxDrop losses less wins, as a share of the pairs
+ * @param maxDrop losses minus wins, as a share of the pairs
  */
 export function judgeGate(winRate: WinRate, by: Calibration, maxDrop: number): GateVerdict {
   if (!by.isFit) return "refused";
@@ -148,7 +148,7 @@ export function ratioWithin(value: number, within: Interval, divisor: number, di
 
 const BISECTIONS = 50;
 
-/** The ratio for which value − ratio · divisor has its lower end at 0. */
+/** The ratio at which the lower end of value − ratio · divisor is 0. */
 function lowerOfRatio(value: number, valueLow: number, divisor: number, [low, high]: Interval): number {
   const end = valueLow >= 0 ? high : low;
   let [least, most] = [-1, 1];

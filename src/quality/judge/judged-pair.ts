@@ -1,6 +1,4 @@
-/**
- * Pairs of answers after the judge's verdicts: how many were won, and the judge's biases, such as for longer answers.
- */
+/** Statistics of judged pairs of answers: the win rate, and the judge's biases, such as for longer answers. */
 
 import type { Judgement, Preference } from "../../text/judge/preference.js";
 import { dropInterval, type Flips } from "../paired.js";
@@ -10,9 +8,9 @@ type Interval = readonly [low: number, high: number];
 
 export interface JudgedPair {
   readonly judgement: Judgement;
-  /** The judge's replies in both orders; none where the answers say the same, so that the judge is not asked. */
+  /** The judge's replies in both orders; empty if the answers are equal, in which case the judge is not asked. */
   readonly replies: readonly (Preference | undefined)[];
-  /** Characters of the judged answer and of the one that it is compared with. */
+  /** Characters of the judged answer and of the other one. */
   readonly lengths: readonly [own: number, other: number];
 }
 
@@ -21,11 +19,11 @@ export interface WinRate {
   readonly numWon: number;
   readonly numTied: number;
   readonly numLost: number;
-  /** Pairs without a verdict, which the rate leaves out. */
+  /** Pairs without a verdict, which the rate excludes. */
   readonly numNone: number;
   /** Share of wins, each tie counted half. */
   readonly rate: number;
-  /** Two-sided 95 % interval (Tango's score for wins less losses). */
+  /** Two-sided 95 % interval (Tango's score for wins minus losses). */
   readonly interval: Interval;
 }
 
@@ -45,7 +43,7 @@ export function winRateOf(pairs: readonly Pick<JudgedPair, "judgement">[]): WinR
   };
 }
 
-/** The drop is the share of losses less that of wins. */
+/** The drop is the share of losses minus the share of wins. */
 export const rateOfDrop = (drop: number): number => (1 - drop) / 2;
 export const rateInterval = ([low, high]: Interval): Interval => [rateOfDrop(high), rateOfDrop(low)];
 
@@ -60,15 +58,16 @@ export const guardedFlips = ({ numPairs, numWon, numLost, numNone }: WinRate): F
 
 export interface JudgeBias {
   /**
-   * The share of the replies with a preference that prefer the answer shown first: one half, if places do not count.
-   * Undefined if no reply has a preference.
+   * Among replies with a preference, the share for the answer shown first: one half without position bias. Undefined if
+   * no reply has a preference.
    */
   readonly firstShare: number | undefined;
   readonly firstInterval: Interval;
-  /** The share of the pairs with two replies whose replies agree. */
+  /** Among pairs with two replies, the share whose replies agree. */
   readonly consistency: number;
   /**
-   * Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined where nothing varies.
+   * Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined if either does not
+   * vary.
    */
   readonly length: Correlation | undefined;
 }
@@ -91,7 +90,7 @@ export function biasOf(pairs: readonly JudgedPair[]): JudgeBias {
 
 const SCORES: Readonly<Record<Judgement, number>> = { won: 1, tied: 0, none: 0, lost: -1 };
 
-/** Pairs without a verdict are left out. */
+/** Leaves out pairs without a verdict. */
 export function lengthCorrelation(
   pairs: readonly Pick<JudgedPair, "judgement" | "lengths">[],
 ): Correlation | undefined {
@@ -104,14 +103,14 @@ export function lengthCorrelation(
 
 export interface Correlation {
   readonly value: number;
-  /** 95 %, by Fisher's transform. */
+  /** 95 % interval by Fisher's transform. */
   readonly interval: Interval;
 }
 
 const LEAST_PAIRS = 4;
 const Z_95 = 1.959964;
 
-/** Pearson's; undefined for fewer than four pairs, or where one of them does not vary. */
+/** Pearson's correlation; undefined for fewer than four pairs, or if either side does not vary. */
 function correlationOf(x: readonly number[], y: readonly number[]): Correlation | undefined {
   const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
   const [meanX, meanY] = [mean(x), mean(y)];

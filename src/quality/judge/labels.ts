@@ -1,6 +1,6 @@
 /**
- * Pairs of answers with the verdict of a person, by which a judge is calibrated; validated here, since they come from
- * outside.
+ * Pairs of answers with a person's verdict, for calibrating a judge. They come from outside, so this module validates
+ * them.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

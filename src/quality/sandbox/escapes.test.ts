@@ -33,13 +33,13 @@ const TIMEOUT_MS = 300_000;
 const SECRET = `secret-${process.pid}-${Math.random()}`;
 const ESCAPED = "ESCAPED";
 
-/** The targets of the attacks. */
+/** Targets of the attacks. */
 interface Target {
   readonly file: string;
   readonly folder: string;
   readonly port: number;
   readonly pid: number;
-  /** The folder of TypeScript's compiler, which the jail shows, without the first slash. */
+  /** Folder of TypeScript's compiler, which the jail shows, without the leading slash. */
   readonly compiler: string;
 }
 
@@ -76,10 +76,10 @@ function expectUntouched(): void {
   expect(numConnections).toBe(0);
 }
 
-/** Nothing but a limit of time, memory or output ends them, after seconds of computing. */
+/** Whether only a limit of time, memory or output ends the attack, after seconds of computing. */
 const isEndless = ([what]: Attack): boolean => /without end|fills|loops|sleeps|huge|buffers|memory/.test(what);
 
-/** In npm test, one of those that only a limit ends, and half of the others. */
+/** In npm test: one of the attacks that only a limit ends, and half of the others. */
 function tried(attacks: readonly Attack[]): readonly Attack[] {
   if (isLongRun) return attacks;
   const others = attacks.filter((attack) => !isEndless(attack));

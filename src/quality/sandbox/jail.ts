@@ -1,8 +1,8 @@
 /**
  * The jail around generated code on Linux, set up by util-linux without privileges: namespaces for users, files,
  * processes, network and messages; a root folder with only the files that the program must read; and kernel limits for
- * the rest. So the code can do what it likes inside: it reaches nothing, and everything ends with the namespace's first
- * process, which is ours.
+ * the rest. The code may do anything inside: it reaches nothing outside, and all its processes end with the namespace's
+ * first process, which is ours.
  *
  * As root, the outer namespaces need no user namespace, and the code runs as nobody, since the kernel does not limit
  * root's processes.
@@ -13,22 +13,24 @@ import { dirname } from "node:path";
 export interface ConfinedProgram {
   readonly command: string;
   readonly args: readonly string[];
-  /** Files and folders that the program must read, with the command and its libraries. Paths inside are the same. */
+  /**
+   * Files and folders that the program must read, including the command and its libraries. Paths inside are the same.
+   */
   readonly reads: readonly string[];
   readonly limits: Limits;
 }
 
 interface Limits {
-  /** Processes and threads. */
+  /** Most processes and threads. */
   readonly numThreads: number;
-  /** Private memory of a process. */
+  /** Private memory of a process, in bytes. */
   readonly dataBytes: number;
-  /** Address space of a process, for programs that reserve none. */
+  /** Address space of a process in bytes, for programs that reserve none. */
   readonly addressBytes?: number;
   readonly cpuSeconds: number;
 }
 
-/** Mount point of the jail's root, in a mount namespace of its own. No program reads files below it. */
+/** Mount point of the jail's root, in its own mount namespace. No program reads files below it. */
 const ROOT = "/sys";
 const NOBODY = 65_534;
 /** The system's folders come first, so that the environment cannot replace the tools. */
@@ -75,7 +77,7 @@ exit $?
  */
 const DROP_ROOT = `--reuid=${NOBODY} --regid=${NOBODY} --clear-groups --inh-caps=-all,+sys_admin --ambient-caps=-all,+sys_admin`;
 
-/** @param seconds after which the jail ends, also without this process */
+/** @param seconds time limit of the jail, which also holds if this process ends */
 export function jailed(
   program: ConfinedProgram,
   seconds: number,
@@ -105,11 +107,11 @@ function limitsOf({ numThreads, dataBytes, addressBytes, cpuSeconds }: Limits): 
   return limits.join(" ");
 }
 
-/** Folders of libraries, as the loader's cache is not in the jail. */
+/** Folders of libraries, because the jail lacks the loader's cache. */
 const libraryFolders = (paths: readonly string[]): string =>
   [...new Set(paths.filter((path) => /\.so(\.|$)/.test(path)).map(dirname))].join(":");
 
-/** The shared libraries that these files load, the loader among them. Empty for programs that need none. */
+/** The shared libraries that these files load, including the loader. Empty for programs without any. */
 export function librariesOf(files: readonly string[]): string[] {
   try {
     const text = execFileSync("ldd", [...files], {

@@ -1,4 +1,4 @@
-/** Runs generated Python in a python3 process that can read its standard library only. */
+/** Runs generated Python in a python3 process that can only read its standard library. */
 import { spawnSync } from "node:child_process";
 import { type ConfinedProgram, librariesOf } from "./jail.js";
 
@@ -20,7 +20,7 @@ const REFUSED_CALLS = {
   aarch64:
     "198 199 219 217 218 261 164 220 435 221 281 117 97 268 40 280 241 282 425 279 270 271 434 438 265 81 194 186 190 180 116",
 };
-/** The kernel's numbers of machines. */
+/** The kernel's numbers of the architectures. */
 const MACHINES = { x86_64: 0xc000003e, aarch64: 0xc00000b7 };
 /** Further calls that only x86_64 has: fork, vfork. Calls from OTHER_ABI on belong to another ABI. */
 const FORKS = "57 58";

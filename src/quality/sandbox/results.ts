@@ -10,7 +10,7 @@ const runResultSchema = z.union([
 /** Result of one call of a generated function. */
 export type CallResult = { readonly value: unknown } | { readonly problem: string };
 
-/** Results of all calls, or why there were none. */
+/** Results of all calls, or the reason why there are none. */
 export type RunResult = readonly CallResult[] | { readonly problem: string };
 
 export interface SandboxJob {

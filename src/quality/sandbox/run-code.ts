@@ -16,7 +16,7 @@ const PROBES: Record<CodeLanguage, string> = {
   python: "def probe(a):\n    return a",
 };
 
-/** Why there is no jail; undefined if there is one. Tested once, and again only after a timeout. */
+/** The reason why there is no jail; undefined if there is one. Tested once, and again only after a timeout. */
 const missingWalls = new Map<CodeLanguage, Promise<string | undefined>>();
 
 export const hasPython = (): boolean => pythonProgram() !== undefined;
@@ -34,7 +34,7 @@ export async function runCode(language: CodeLanguage, job: SandboxJob): Promise<
 }
 
 /**
- * Whether code will be confined, to be asked before a long run.
+ * Whether code will be confined; call it before a long run.
  *
  * @throws MillraceError confinement_missing without a jail, unless the user allows unconfined code
  */
@@ -45,7 +45,7 @@ export async function requireConfinement(language: CodeLanguage): Promise<boolea
   throw missing(reason);
 }
 
-/** Why generated code cannot be confined here; undefined if it can. */
+/** The reason why generated code cannot be confined here; undefined if it can. */
 export function whyUnconfined(language: CodeLanguage): Promise<string | undefined> {
   let reason = missingWalls.get(language);
   if (reason === undefined) {

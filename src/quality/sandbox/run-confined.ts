@@ -8,14 +8,14 @@ import { availableParallelism, devNull } from "node:os";
 import { type ConfinedProgram, jailed, READY, toolEnvironment } from "./jail.js";
 
 const MAX_PARALLEL = Math.max(1, Math.min(4, availableParallelism()));
-/** Limit of elapsed time; the program has a limit of CPU time of its own. */
+/** Limit of elapsed time; the program also has its own limit of CPU time. */
 const TIMEOUT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 1 << 20;
 /** The flag in /proc, the same on every machine. */
 const CLOSE_ON_EXEC = 0o2000000;
 const MAX_ERROR_LENGTH = 4000;
 
-/** The program's output, why it was ended, or why the jail could not be set up. */
+/** The program's output, the reason why it was ended, or the reason why the jail could not be set up. */
 export type Outcome =
   | { readonly output: string; readonly complaint: string | undefined }
   | { readonly problem: string; readonly isLate: boolean }

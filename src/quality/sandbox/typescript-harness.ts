@@ -1,7 +1,7 @@
 /**
- * Calls a generated TypeScript function in a process of its own (`typescript.ts`), which gets this file's text, so
- * imports are from Node only. The context keeps ordinary answers apart and gives each call a time limit. It is no
- * barrier to malicious code; the process is.
+ * Calls a generated TypeScript function in a separate process (`typescript.ts`), which gets this file's text, so
+ * imports are from Node only. The context keeps ordinary answers apart and gives each call a time limit. Only the
+ * process is a barrier to malicious code.
  */
 import { readFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -26,7 +26,7 @@ function run({ code, name, calls }: SandboxJob, compilerPath: string): RunResult
   });
   const evaluate = (source: string): unknown => vm.runInContext(source, context, { timeout });
   try {
-    // Printed text is no part of the answer.
+    // Printed text is not part of the answer.
     evaluate("globalThis.console = new Proxy({}, { get: () => () => {} });");
     evaluate(withoutTypes(code, compilerPath));
   } catch (thrown) {

@@ -1,4 +1,4 @@
-/** Runs generated TypeScript in a Node process that can read the compiler only. */
+/** Runs generated TypeScript in a Node process that can only read the compiler. */
 import { readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The parts of an answer's text. Joined in order they are the answer without its markers and the white space around
- * them.
+ * The parts of an answer's text. Joined in order they give the answer without its markers and their surrounding white
+ * space.
  */
 
 export type AnswerPart =

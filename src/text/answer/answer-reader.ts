@@ -11,7 +11,7 @@ export interface PartReader {
   /** The reader ignores all further text. */
   readonly isComplete: boolean;
   push(text: string): AnswerPart[];
-  /** The answer is over. */
+  /** Ends the answer and returns its remaining parts. */
   flush(): AnswerPart[];
 }
 
@@ -31,7 +31,7 @@ export class AnswerReader implements PartReader {
   readonly #calls: ToolCallParser | undefined;
 
   constructor({ reasoning, toolCalls }: AnswerReaderOptions) {
-    // A grammar holds thoughts to their own end.
+    // A grammar enforces the ends of thoughts.
     const { format, isHeld = false } = toolCalls ?? {};
     const opener = format?.endsThought === true && !isHeld ? format.openers[0] : undefined;
     this.#reasoning = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.startsInside, opener);

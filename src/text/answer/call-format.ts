@@ -1,4 +1,4 @@
-/** A format of tool calls, as the parser needs it. */
+/** The interface of a tool-call format to the parser. */
 
 /**
  * The functions that may be called, by name, with the JSON schemas of their parameters (undefined: none); text with
@@ -9,7 +9,7 @@ export type CallableTools = ReadonlyMap<string, unknown>;
 /** Receives calls while they are read. */
 export interface CallSink {
   readonly tools: CallableTools;
-  /** A grammar holds calls to the format's own form. */
+  /** Whether a grammar enforces the format's own form of calls. */
   readonly isHeld: boolean;
   begin(name: string): void;
   arguments(text: string): void;
@@ -27,8 +27,8 @@ export type CallStep = "held" | "taken" | "ended" | "rejected";
 export interface CallRegion {
   push(char: string): CallStep;
   /**
-   * The answer ends here: reports the call whose text is held, as far as it goes. True also where that text is only
-   * what the format writes behind a call. False, and absent: it is content.
+   * Ends the answer inside a call: reports the held call as far as it goes. Returns true also where the held text is
+   * only the format's text after a call. False, and absent: the held text is content.
    */
   cutOff?(): boolean;
 }
@@ -40,7 +40,7 @@ export interface CallRegion {
 export interface CallSpelling {
   readonly start: string;
   readonly beforeName: string;
-  /** Behind the name, with the call's number after it; absent: calls have no numbers. */
+  /** Text after the name, followed by the call's number; absent: calls have no numbers. */
   readonly beforeNumber?: string;
   readonly beforeArguments: string;
   /** Absent: the arguments are one JSON object. */
@@ -50,14 +50,14 @@ export interface CallSpelling {
   readonly end: string;
 }
 
-/** The spelling of arguments that stand one by one: each has its key and value between these texts. */
+/** The spelling of arguments that are written one by one, each with its key and value between these texts. */
 export interface ParameterSpelling {
   readonly beforeKey: string;
   readonly beforeValue: string;
   readonly afterValue: string;
-  /** The tag within `afterValue` that ends a value, which is text; "": values are JSON. */
+  /** The tag within `afterValue` that ends a text value; "": values are JSON. */
   readonly valueEnd: string;
-  /** On both sides of a text, where values are JSON otherwise; absent: texts are strings of JSON. */
+  /** The quote on both sides of a text, where other values are JSON; absent: texts are JSON strings. */
   readonly quote?: string;
   readonly between: string;
 }
@@ -79,25 +79,28 @@ export interface CallSyntax {
   readonly toolsTemplate?: string;
 }
 
-/** A format of calls that stand in an answer's text. */
+/** A format whose calls appear within an answer's text. */
 export interface ToolCallFormat extends CallSyntax {
   /** Texts that begin calls at any place in the answer. */
   readonly openers: readonly string[];
   /** Texts that begin calls only at the start of the answer, after optional white space. */
   readonly startOpeners: readonly string[];
-  /** A function's name and what stands behind it begin calls too, where the answer begins with them. */
+  /** Whether a function's name with the text after it also begins calls, at the start of the answer. */
   readonly startsWithName?: boolean;
-  /** Openers of calls whose model left out the format's own; grammars do not have them. */
+  /** Openers of calls for models that omit the format's own; grammars exclude them. */
   readonly looseOpeners?: readonly string[];
-  /** The first opener ends a thought too, because models leave its end out. */
+  /** Whether the first opener also ends a thought, because models omit its end. */
   readonly endsThought?: boolean;
   startRegion(opener: string, sink: CallSink): CallRegion;
 }
 
-/** Whether calls stand in the text; otherwise the whole answer has the format's form, reasoning and content too. */
+/**
+ * Whether calls appear within the text; otherwise the whole answer has the format's form, including reasoning and
+ * content.
+ */
 export const isWithinText = (format: CallSyntax): format is ToolCallFormat => "startRegion" in format;
 
-/** What stands between a call's name and its arguments. */
+/** The text between a call's name and its arguments. */
 const behindName = ({ beforeNumber, beforeArguments }: CallSpelling, number: number): string =>
   beforeNumber === undefined ? beforeArguments : `${beforeNumber}${number}${beforeArguments}`;
 

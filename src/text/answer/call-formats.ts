@@ -1,4 +1,4 @@
-/** The formats by name, and which of them a chat template teaches its model. */
+/** The formats by name, and the choice of a format by a model's chat template. */
 import { takesMetadata } from "../template/calls-as-metadata.js";
 import type { CallSyntax } from "./call-format.js";
 import { gemma4 } from "./gemma.js";
@@ -39,22 +39,22 @@ export type ToolCallParserName = "auto" | FormatName;
 export const TOOL_CALL_FORMATS = Object.keys(FORMATS) as FormatName[];
 export const TOOL_CALL_PARSERS: readonly ToolCallParserName[] = ["auto", ...TOOL_CALL_FORMATS];
 
-/** The texts in a template that show each format; the first that holds decides. */
+/** The texts in a template that show each format; the first match decides. */
 const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: string) => boolean])[] = [
   ["harmony", speaksHarmony],
-  // Between the name and the block of code are only quotes and line breaks.
+  // Only quotes and line breaks stand between the name and the code block.
   ["deepseek_v3", (source) => /<｜tool▁sep｜>[^｜]*```json/.test(source)],
   ["deepseek_v31", (source) => source.includes("<｜tool▁sep｜>")],
-  // The templates of the first weeks show the tools, and leave the form of calls to the model.
+  // The templates of the first weeks print the tools, but not the form of calls.
   ["kimi_k2", (source) => /<\|tool_calls_section_begin\|>|tool_declare<\|im_middle\|>/.test(source)],
   ["nemotron_json", (source) => source.includes("<TOOLCALL>")],
   ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
   ["minimax_m2", (source) => source.includes("<minimax:tool_call>")],
   ["seed_oss", (source) => source.includes("<seed:tool_call>")],
-  // The templates of LFM2.5 have no tags around the list, and leave those around calls to the model.
+  // LFM2.5's templates have no tags around the list, and do not show the tags around calls.
   ["lfm2", (source) => /<\|tool_(call|list)_start\|>|List of tools: \[/.test(source)],
-  // Others write XML in tags of this name.
+  // Other models' templates use this tag name for XML.
   ["olmo3", (source) => source.includes("<function_calls>") && !source.includes("<invoke")],
   ["phi4_mini_json", (source) => /<\|\/tool_call\|>|functools\[|<\|\/tool\|>/.test(source)],
   ["granite", (source) => source.includes("<|tool_call|>")],

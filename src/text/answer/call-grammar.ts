@@ -38,7 +38,7 @@ export interface CallGrammarOptions {
   readonly specialTexts: readonly string[];
 }
 
-/** For grammars of answers in whose text calls may stand. */
+/** For grammars of answers that may contain calls in their text. */
 export interface TextGrammarOptions extends CallGrammarOptions {
   readonly format: TextFormat;
   readonly reasoning: ReasoningForm;
@@ -82,8 +82,8 @@ export function callOrFormGrammar(options: TextGrammarOptions, form: PartForm): 
 }
 
 /**
- * Harmony's answers: messages of reasoning and preambles, then a call or a final message, of the given form where there
- * is one.
+ * Harmony's answers: messages of reasoning and preambles, then a call or a final message, in the given form if there is
+ * one.
  */
 export function channelGrammar(options: CallGrammarOptions, form: PartForm | undefined): string {
   const grammar = new CallGrammar(options, form === undefined ? "whereStrict" : "whereverPossible");
@@ -181,7 +181,7 @@ class CallGrammar {
     const behindOpener = start.startsWith(opener) ? start.slice(opener.length) : start;
     const calls = this.writer.rule(sequence(this.#spell(behindOpener + beforeName), this.calls()));
     const text = this.#markers.upTo(this.writer, opener, calls);
-    // Behind a line break, a name is text.
+    // After a line break, a name is text.
     if (startsWithName === true) return oneOf([calls, EMPTY, sequence(literal("\n"), text)]);
     if (startOpeners.length === 0) return text;
     // If an answer may be a call without an opener, text that begins like a call must be one.

@@ -101,7 +101,7 @@ export class CallObject {
     return "taken";
   }
 
-  /** Granite 4 writes the arguments' JSON as a text in quotes, which shows what they are when it ends. */
+  /** Granite 4 writes the arguments' JSON inside a quoted text, so their type is known only at its end. */
   #takeQuoted(): CallStep {
     const text = String(JSON.parse(this.#raw));
     try {

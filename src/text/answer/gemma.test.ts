@@ -1,4 +1,4 @@
-/** Gemma 4's calls: its notation becomes JSON however the text is cut, and texts that break it. */
+/** Gemma 4's calls: their notation becomes JSON wherever the text is cut, and malformed calls become text. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
@@ -16,7 +16,7 @@ const tools: ReadonlyMap<string, unknown> = new Map([
 const parse = (pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) =>
   parsedCalls(gemma4, pieces, { tools, isSingle: false, ...options });
 
-/** [name, arguments] for calls, text as it is. */
+/** [name, arguments] for calls, content unchanged. */
 function show(parts: readonly AnswerPart[]): unknown[] {
   const shown: unknown[] = [];
   for (const part of parts) {
@@ -27,7 +27,7 @@ function show(parts: readonly AnswerPart[]): unknown[] {
   return shown;
 }
 
-/** As the model's template writes arguments. */
+/** Arguments as the model's template writes them. */
 function spelled(value: unknown): string {
   if (typeof value === "string") return `<|"|>${value}<|"|>`;
   if (Array.isArray(value)) return `[${value.map(spelled).join(",")}]`;

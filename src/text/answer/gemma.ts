@@ -1,7 +1,7 @@
 /**
- * Gemma 4: `<|tool_call>call:NAME{KEY:VALUE,…}<tool_call|>`. Keys are bare, texts stand between two `<|"|>` as they
- * are, and objects and lists are written in the same way; other values are JSON. JSON's own keys and texts are read
- * too: grammars hold values in objects and lists to them.
+ * Gemma 4: `<|tool_call>call:NAME{KEY:VALUE,…}<tool_call|>`. Keys are bare, texts stand verbatim between two `<|"|>`,
+ * and objects and lists use the same notation; other values are JSON. The reader also accepts JSON's own keys and
+ * texts, because grammars require these inside objects and lists.
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
@@ -10,11 +10,11 @@ import { isJson, jsonUnit } from "./python-literal.js";
 const OPEN = "<|tool_call>";
 const CLOSE = "<tool_call|>";
 const BEFORE_NAME = "call:";
-/** On both sides of a text. Its first character is in it once. */
+/** Encloses a text. Its first character occurs in it only once. */
 const QUOTE = '<|"|>';
-/** Longer than any name, with the white space around it. */
+/** Exceeds every name together with its surrounding white space. */
 const MAX_NAME_LENGTH = 200;
-/** Longer than any key, and than any number or word without quotes. */
+/** Exceeds every key, number and unquoted word. */
 const MAX_WORD_LENGTH = 512;
 const CLOSERS: Readonly<Record<string, string>> = { "{": "}", "[": "]" };
 
@@ -30,24 +30,24 @@ type LiteralState =
   | "string"
   | "word";
 
-/** Follows an object in Gemma's notation, character by character, and gives it as JSON. */
+/** Follows an object in Gemma's notation, character by character, and converts it to JSON. */
 class GemmaObject {
   #state: LiteralState = "firstKey";
-  /** The brackets that close those that are open, innermost last. */
+  /** The closing brackets of the open ones, innermost last. */
   readonly #open: string[] = ["}"];
-  /** The text, string or word is a key. */
+  /** Whether the text, string or word is a key. */
   #isKey = false;
-  /** The word so far, or the escape in a string of JSON. */
+  /** The word so far, or the escape in a JSON string. */
   #text = "";
-  /** Characters of QUOTE that are read. */
+  /** Number of characters of QUOTE read so far. */
   #numQuote = 0;
 
-  /** Behind the bracket that closes the object. */
+  /** Whether the bracket that closes the object has been read. */
   get isComplete(): boolean {
     return this.#open.length === 0;
   }
 
-  /** The JSON text that the character adds; undefined: it does not fit. */
+  /** The JSON text that the character adds; undefined: the character does not fit. */
   push(char: string): string | undefined {
     switch (this.#state) {
       case "quote":
@@ -127,7 +127,7 @@ class GemmaObject {
     return [...before, ...(this.#numQuote === 1 ? [] : [char])].map(jsonUnit).join("");
   }
 
-  /** A string of JSON, whose escapes are checked as they come. */
+  /** A JSON string; its escapes are checked while they arrive. */
   #readString(char: string): string | undefined {
     if (this.#text !== "") {
       this.#text += char;
@@ -146,7 +146,9 @@ class GemmaObject {
     return char === '"' ? char : jsonUnit(char);
   }
 
-  /** A key ends at its colon. Without quotes, a value ends at a comma or bracket, and is a text if it is no JSON. */
+  /**
+   * A key ends at its colon. Without quotes, a value ends at a comma or bracket, and counts as text unless it is JSON.
+   */
   #readWord(char: string): string | undefined {
     const isEnd = this.#isKey ? char === ":" : char === "," || char === this.#open.at(-1);
     if (!isEnd) {
@@ -170,7 +172,7 @@ class GemmaObject {
 
 class GemmaCall implements CallRegion {
   readonly #sink: CallSink;
-  /** The text before the arguments, or the tag behind them, as far as it is read. */
+  /** The part read so far of the text before the arguments, or of the tag after them. */
   #text = "";
   #arguments: GemmaObject | undefined;
 

@@ -1,4 +1,4 @@
-/** Harmony's messages become parts, however the text is cut. */
+/** Harmony's messages become parts, wherever the text is cut. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { computedMs } from "../../../test/helpers/computed-ms.js";
@@ -41,7 +41,7 @@ const CASES: readonly Case[] = [
   ["<|channel|>commentary to=functions.other<|message|>{}<|call|>", ["c:{}"]],
   ["<|channel|>commentary to=browser.search<|message|>{}<|call|>", ["c:{}"]],
   [`${THOUGHT}<|channel|>analysis<|message|>More.`, ["r:Hm.\n\nMore."]],
-  // Ends that are left out or cut off, text that only looks like a marker, and headers that never end.
+  // Omitted or truncated ends, text that only resembles a marker, and headers that never end.
   ["<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>A", ["r:Hm.", "c:A"]],
   ["<|channel|>final<|message|>a < b <|x <|en", ["c:a < b <|x <|en"]],
   ["<|channel|>final<|message|>a<|end", ["c:a<|end"]],
@@ -117,7 +117,7 @@ describe("an answer", () => {
       expect(whole.map(({ kind }) => kind).slice(-2)).toEqual(["content", "reasoning"]);
       const startMs = computedMs();
       expect(read(text.match(/.{1,2}/gs)!).parts).toEqual(whole);
-      // Reading it anew with each piece takes a minute.
+      // Reading the text again for each piece takes a minute.
       expect(computedMs() - startMs).toBeLessThan(5000);
     }
   });

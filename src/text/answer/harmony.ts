@@ -1,11 +1,11 @@
 /**
- * Harmony, the form of gpt-oss's answers: messages, each with a channel and perhaps a recipient in its header.
+ * Harmony, the form of gpt-oss's answers: messages whose headers have a channel and, optionally, a recipient.
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  *   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>
  *
- * The recipient may stand before the channel. analysis is reasoning; a message to a function is a call; all others are
- * content. The result does not depend on how the text is cut into pieces.
+ * The recipient may precede the channel. analysis is reasoning; a message to a function is a call; all other messages
+ * are content. The result does not depend on how the text is cut into pieces.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { PartReader } from "./answer-reader.js";
@@ -18,17 +18,17 @@ const END = "<|end|>";
 const CONSTRAIN = "<|constrain|>";
 const CALL = "<|call|>";
 const RETURN = "<|return|>";
-/** Ends of a message, which ANY_END finds; a start that follows none ends it too. */
+/** Ends of a message, as ANY_END finds them; a start without one of them also ends the message. */
 const ENDS: readonly string[] = [END, CALL, RETURN, START];
 const ANY_END = /<\|(?:end|call|return|start)\|>/;
 /**
- * Most characters of a header; a longer text is content. Otherwise a header without an end would be read anew with each
- * token.
+ * Most characters of a header; longer text is content. Without the limit, an endless header would be read again for
+ * each token.
  */
 const MAX_HEADER_LENGTH = 4096;
 const ASSISTANT = `${START}assistant`;
 const FUNCTIONS = "functions.";
-/** Beginnings of a header; an answer that begins otherwise has no headers and is content. */
+/** Beginnings of a header; an answer with another beginning has no headers and is content. */
 const HEADER_STARTS: readonly string[] = [CHANNEL, START, MESSAGE, CONSTRAIN, "to="];
 
 /** The spelling of messages, for prompts and grammars. */
@@ -43,7 +43,7 @@ export const HARMONY = {
     { before: `${CHANNEL}commentary to=${FUNCTIONS}`, after: "" },
     { before: ` to=${FUNCTIONS}`, after: `${CHANNEL}commentary` },
   ],
-  /** Between a call's header and its arguments. */
+  /** The text between a call's header and its arguments. */
   types: [` ${CONSTRAIN}json`, " json", ""],
   message: MESSAGE,
 } as const;
@@ -82,9 +82,9 @@ export const awaitsChannel = (prompt: string): boolean => prompt.endsWith(ASSIST
 export interface HarmonyReaderOptions {
   /** The functions that may be called; messages to others are content. */
   readonly toolNames: ReadonlySet<string>;
-  /** The reader stops after the first call. */
+  /** Whether the reader stops after the first call. */
   readonly isSingle: boolean;
-  /** Reasoning is told apart; otherwise it is content. */
+  /** Whether reasoning is separate; otherwise it counts as content. */
   readonly hasReasoning: boolean;
   /** The beginning of the first header, which the prompt contains. */
   readonly opening: string;
@@ -100,7 +100,7 @@ export class HarmonyReader implements PartReader {
   #held = "";
   #isFirstHeader = true;
   #hasBody = false;
-  /** Kinds of text so far: messages of one kind are paragraphs. */
+  /** Kinds of messages so far: later messages of the same kind become further paragraphs. */
   readonly #said = new Set<Kind>();
   #numCalls = 0;
   #numFinishedCalls = 0;
@@ -137,7 +137,7 @@ export class HarmonyReader implements PartReader {
       this.#kind = "content";
       this.#say(this.#held);
     }
-    // A header that was cut off says nothing.
+    // A truncated header has no text.
     this.#held = "";
     return this.#drain();
   }
@@ -216,7 +216,7 @@ export class HarmonyReader implements PartReader {
 
   #endMessage(): void {
     if (this.#kind === "call") {
-      // Models leave out the arguments of functions without parameters.
+      // Models omit the arguments of functions without parameters.
       if (!this.#hasBody) this.#say("{}");
       this.#numFinishedCalls++;
     }

@@ -1,6 +1,6 @@
 /**
- * Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one element per call; a list of calls in one
- * element is read, too.
+ * Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one element per call; the reader also
+ * accepts a list of calls in one element.
  */
 import type { ToolCallFormat } from "./call-format.js";
 import { CallsInTags } from "./calls-in-tags.js";

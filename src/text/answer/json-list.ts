@@ -1,6 +1,6 @@
 /**
- * Calls as a JSON list behind an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`), Nemotron,
- * Hunyuan and Phi-4-mini, which end them with a tag. Phi-4-mini writes `functools[…]` where its template says so.
+ * Calls as a JSON list after an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`), Nemotron,
+ * Hunyuan and Phi-4-mini, which end the list with a tag. Phi-4-mini writes `functools[…]` if its template shows that.
  */
 import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";
@@ -8,12 +8,12 @@ import { CallsInTags } from "./calls-in-tags.js";
 
 const TOOL_CALL = "<|tool_call|>";
 const TOOL_CALL_END = "<|/tool_call|>";
-/** The bracket is part of it, because the word alone is a module of Python. */
+/** Includes the bracket, because the word alone is a Python module. */
 const FUNCTOOLS = "functools[";
 
 const OBJECT = { beforeName: '{"name": "', beforeArguments: '", "arguments":', afterArguments: "}" };
 
-/** @param close "": nothing ends the list but its bracket */
+/** @param close "": only the list's bracket ends it */
 function listFormat(name: string, open: string, close: string): ToolCallFormat {
   return {
     name,
@@ -25,7 +25,7 @@ function listFormat(name: string, open: string, close: string): ToolCallFormat {
   };
 }
 
-/** Granite 3.1 also writes the opener as other models do. */
+/** Granite 3.1 also writes other models' openers. */
 export const granite: ToolCallFormat = { ...listFormat("granite", TOOL_CALL, ""), looseOpeners: ["<tool_call>"] };
 export const hunyuan = listFormat("hunyuan_a13b", "<tool_calls>", "</tool_calls>");
 export const nemotron = listFormat("nemotron_json", "<TOOLCALL>", "</TOOLCALL>");
@@ -45,7 +45,7 @@ const functools: ToolCallFormat = {
   startRegion: (_opener, sink) => new CallObjects(sink, { separator: ",", end: "]" }),
 };
 
-/** The template shows the opener, and whether each call stands alone behind one or all stand in a list. */
+/** The template shows the opener, and whether an opener precedes each single call or a list of all calls. */
 export function phi4Mini(templateSource: string): ToolCallFormat {
   if (templateSource.includes(FUNCTOOLS)) return functools;
   return templateSource.includes(`${TOOL_CALL}{`) ? phi4Each : phi4List;

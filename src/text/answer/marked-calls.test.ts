@@ -1,4 +1,4 @@
-/** Calls between markers, as DeepSeek's and Kimi's models write them, and leave parts of them out. */
+/** Calls between markers in DeepSeek's and Kimi's spelling, also with parts omitted. */
 import { describe, expect, it } from "vitest";
 import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { cases } from "../../../test/helpers/long.js";
@@ -9,7 +9,7 @@ import type { ToolCallParserOptions } from "./tool-call-parser.js";
 
 const tools = new Map(["f", "g"].map((name) => [name, undefined]));
 
-/** Calls as `NAME ARGUMENTS`, content as it is; cut into characters and whole. */
+/** Calls as `NAME ARGUMENTS`, content unchanged; the text is read both by characters and whole. */
 function read(format: ToolCallFormat, text: string, options: Partial<ToolCallParserOptions> = {}): string[] {
   const [whole, cut] = [[text], text.split("")].map((pieces) => {
     const shown: string[] = [];
@@ -184,7 +184,7 @@ describe("calls between markers", () => {
         read(format, begin + unit.repeat(cases(50_000, 200_000) / unit.length));
       }
     }
-    // Reading a text anew for each of its characters takes minutes.
+    // Reading a text again for each of its characters takes minutes.
     expect(computedMs() - startMs).toBeLessThan(cases(15_000, 60_000));
   }, 300_000);
 });

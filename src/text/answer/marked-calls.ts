@@ -1,6 +1,6 @@
 /**
- * Calls between markers, most of which are special tokens: a section of calls, of which each has a head with its name,
- * and its arguments as JSON.
+ * Calls between markers, most of which are special tokens: a section contains calls, and each call has a head with its
+ * name, and its arguments as JSON.
  *
  *   DeepSeek V3, R1: <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, then the arguments in a block of
  *                    code, <｜tool▁call▁end｜> … <｜tool▁calls▁end｜>
@@ -10,25 +10,25 @@
  *   GLM-4-0414:      NAME, {…} on the next line, and before each further call <|assistant|>; its texts begin with a line
  *                    break
  *
- * A model may leave the section's opener out.
+ * Models may omit the section's opener.
  */
 import type { CallRegion, CallSink, CallSpelling, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
 interface Marks {
-  /** Around all calls. */
+  /** Enclose all calls. */
   readonly section: readonly [open: string, close: string];
-  /** Around each call. */
+  /** Enclose each call. */
   readonly call: readonly [open: string, close: string];
-  /** Between the parts of a head. */
+  /** Separates the parts of a head. */
   readonly separator: string;
-  /** May stand between the arguments and the call's end. */
+  /** Optional text between the arguments and the call's end. */
   readonly fence?: string;
-  /** @param parts of the head, without white space around them */
+  /** @param parts of the head, without surrounding white space */
   readonly nameOf: (first: string, second: string) => string;
 }
 
-/** Longer than any name, with the texts around it; the limit keeps text from accumulating. */
+/** Exceeds every name with its surrounding texts; the limit keeps text from accumulating. */
 const MAX_HEAD_LENGTH = 264;
 
 class MarkedCalls implements CallRegion {
@@ -43,7 +43,7 @@ class MarkedCalls implements CallRegion {
     this.#marks = marks;
     this.#sink = sink;
     this.#state = opener === marks.section[0] ? "start" : "head";
-    // Where calls begin with a name, that is the opener.
+    // In formats whose calls begin with a name, the opener is that name.
     if (opener !== marks.section[0] && opener !== marks.call[0]) this.#text = opener;
   }
 
@@ -78,7 +78,7 @@ class MarkedCalls implements CallRegion {
     return "taken";
   }
 
-  /** Models leave ends out or write them twice: behind a call any of them may stand, or the next call. */
+  /** Models omit ends or repeat them: any end or the next call may follow a call. */
   #readMarker(char: string): CallStep {
     if (this.#text === "" && isJsonSpace(char)) return "held";
     this.#text += char;
@@ -111,7 +111,7 @@ function markedFormat(name: string, marks: Marks, spelling: Spelled): ToolCallFo
 
 const FENCE = "```";
 
-/** Both forms are read, because models of one write the other. */
+/** The reader accepts both forms, because models of one write the other. */
 const DEEPSEEK: Marks = {
   section: ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"],
   call: ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"],
@@ -122,8 +122,8 @@ const DEEPSEEK: Marks = {
 const [DEEPSEEK_OPEN, DEEPSEEK_CLOSE] = DEEPSEEK.call;
 
 /**
- * The templates of DeepSeek's own leave the tools to the system message. These are the words of V3.1's model card, with
- * the format's own form of a call.
+ * DeepSeek's own templates leave the tools to the system message. These are the words of V3.1's model card, with the
+ * format's own form of a call.
  */
 function deepseek(name: string, spelling: Spelled): ToolCallFormat {
   const format = markedFormat(name, DEEPSEEK, spelling);
@@ -178,7 +178,7 @@ export const kimiK2: ToolCallFormat = {
     between: "",
   }),
   endsThought: true,
-  // The model takes the ids that it sees as the pattern of its own.
+  // The model copies the pattern of the ids that it sees.
   templateCallId: (id, name, number) => (name === undefined ? id : `functions.${name}:${number}`),
 };
 

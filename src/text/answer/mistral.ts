@@ -10,7 +10,7 @@ import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 const OPEN = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
 const CALL_ID = "[CALL_ID]";
-/** Longer than any name, id and markers; the limit keeps white space from accumulating. */
+/** Exceeds every name with its id and markers; the limit keeps white space from accumulating. */
 const MAX_HEAD_LENGTH = 264;
 
 /** A name, the separators that may follow, and its arguments. */

@@ -1,4 +1,4 @@
-/** Grammars of calls against the grammar engine itself: which answers they leave, and which they bar. */
+/** Grammars of calls in the grammar engine itself: answers that they permit, and answers that they exclude. */
 import { beforeAll, expect, it } from "vitest";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
 import { forcedCallGrammar, freeCallGrammar } from "./call-grammar.js";

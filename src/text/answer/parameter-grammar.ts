@@ -1,7 +1,7 @@
 /**
- * The grammar of arguments that stand one by one, in the order of the schema's properties. Values that are text may
- * hold anything up to their end tag, so their patterns, formats and lengths are not enforced: a strict schema that has
- * them is refused.
+ * The grammar of arguments that are written one by one, in the order of the schema's properties. Text values may
+ * contain anything except their end tag, so their patterns, formats and lengths are not enforced: a strict schema with
+ * such keywords is refused.
  */
 import { MillraceError } from "../../core/errors.js";
 import { EMPTY, type GrammarWriter, oneOf, oneOfLiterals, repeat, sequence } from "../grammar/ebnf.js";
@@ -18,11 +18,11 @@ interface ParameterContext {
   readonly spelling: ParameterSpelling;
   /** The request's field that holds the schema. */
   readonly param: string;
-  /** The schema is enforced or refused. */
+  /** Whether a schema that cannot be enforced is refused. */
   readonly isStrict: boolean;
 }
 
-/** A function's schema, into which references lead, and the JSON of its parts. */
+/** A function's schema, which is the root of references, and the JSON of its parts. */
 interface ParametersContext extends ParameterContext {
   readonly root: Schema;
   readonly jsonOf: (schema: unknown, at: string) => string;
@@ -34,9 +34,9 @@ const OBJECT_KEYWORDS: ReadonlySet<string> = new Set(["type", "properties", "req
 const FREE_KEYWORDS: ReadonlySet<string> = new Set(["type", "anyOf", "oneOf", "allOf", "$ref"]);
 /** A key that the schema does not list. */
 const ANY_KEY = "[a-zA-Z0-9_\\-]{1,64}";
-/** The JSON pointer of the schema of such keys. */
+/** The JSON pointer of the schema for undeclared keys. */
 const FURTHER = "#/additionalProperties";
-/** Types whose values are few words, which a text spells or not. */
+/** Types whose values are single words, which a text either spells or not. */
 const PLAIN_TYPES: ReadonlySet<string> = new Set(["string", "boolean", "null"]);
 
 /** @param schema of an object */
@@ -51,7 +51,7 @@ export function parametersExpression(given: ParameterContext, schema: unknown): 
     const any = writer.rule(parameter(context, ANY_KEY, value));
     return repeat(sequence(any, repeat(sequence(separator, any), 0, undefined)), 0, 1);
   }
-  // From the last property on: what may follow after another one, and what may come first.
+  // Works back from the last property: the continuation after another property, and the beginning without one.
   let behind = EMPTY;
   let first = EMPTY;
   for (const { name, schema: value, at } of properties.toReversed()) {
@@ -88,7 +88,7 @@ function membersOf({ param, root }: ParametersContext) {
   return { properties: [...declared, ...undeclared], required: new Set(names) };
 }
 
-/** A name that the reader finds again: the text behind it ends it. */
+/** A name that the reader can recognise: the text after a name ends it. */
 function nameOf({ param }: ParameterContext, name: string): string {
   if (/^[^\s<>[\](){}=,'"]{1,128}$/.test(name)) return name;
   throw refusal(param, "names without white space, brackets, quotes, commas and =", JSON.stringify(name.slice(0, 40)));
@@ -98,7 +98,7 @@ function parameter({ spelling, markers }: ParameterContext, key: string, valueAn
   return sequence(markers.spell(spelling.beforeKey), key, markers.spell(spelling.beforeValue), valueAndEnd);
 }
 
-/** A value and the text behind it. */
+/** A value and the text after it. */
 function valueExpression(context: ParametersContext, schema: unknown, at: string): string {
   const { root } = context;
   const types = typesOfSchema(root, schema);
@@ -122,7 +122,10 @@ function valueExpression(context: ParametersContext, schema: unknown, at: string
   return freeText(context);
 }
 
-/** A text in the format's own quotes; undefined: it has none, or the schema limits texts, which only JSON's keep. */
+/**
+ * A text in the format's own quotes; undefined: the format has none, or the schema limits texts, which only JSON
+ * strings can enforce.
+ */
 function quotedText({ root, writer, markers, spelling: { quote } }: ParametersContext, schema: unknown) {
   if (quote === undefined) return undefined;
   const listed = typesOfSchema(root, schema)?.has("null") ? undefined : listedTexts(schema);

@@ -1,18 +1,17 @@
 /**
- * Values of parameters that models write as text, one after the other: the schema says which are strings, and the
- * others are JSON.
+ * Values of parameters that models write one after another as text: by the schema some are strings, the others JSON.
  */
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { resolvePointer } from "../grammar/json-pointer.js";
 import { isJson, jsonOfPython } from "./python-literal.js";
 
-/** JSON's types, and all numbers as "number". */
+/** JSON's types; "number" includes integers. */
 export type ValueType = "string" | "number" | "boolean" | "null" | "array" | "object";
 
-/** Schemas that are looked at for one parameter; a client's schema may refer to itself. */
+/** Most schemas that are examined for one parameter, because a client's schema may refer to itself. */
 const MAX_SCHEMAS = 64;
 
-/** The schema of a parameter; undefined if the function's schema has none for it. */
+/** The schema of a parameter; undefined if the function's schema lacks it. */
 export function schemaOfParameter(parameters: unknown, name: string): unknown {
   if (!isPlainObject(parameters)) return undefined;
   const { properties, additionalProperties } = parameters;
@@ -20,7 +19,7 @@ export function schemaOfParameter(parameters: unknown, name: string): unknown {
   return isPlainObject(additionalProperties) ? additionalProperties : undefined;
 }
 
-/** The schemas of a function's parameters by their names; undefined: it may have others. */
+/** The schemas of a function's parameters by their names; undefined: the function accepts further names. */
 export function namedParameters(parameters: unknown): Readonly<Record<string, unknown>> | undefined {
   if (!isPlainObject(parameters)) return undefined;
   const { properties, additionalProperties } = parameters;
@@ -28,8 +27,8 @@ export function namedParameters(parameters: unknown): Readonly<Record<string, un
 }
 
 /**
- * The schema and the alternatives and references in it, with those in them.
- * @param root the schema that references are into
+ * The schema, and all alternatives and references within it, at any depth.
+ * @param root the schema to which references point
  */
 export function schemasWithin(root: unknown, schema: unknown): readonly Readonly<Record<string, unknown>>[] {
   const seen = new Set<unknown>([schema]);
@@ -74,14 +73,14 @@ function typeOfJson(json: string): ValueType {
   return byFirst[json[0]!] ?? "number";
 }
 
-/** Whether every value of these types is text, and so stands as it is. */
+/** Whether every value of these types is text, which models write verbatim. */
 export const isText = (types: ReadonlySet<ValueType> | undefined): boolean =>
   types !== undefined && types.size === 1 && types.has("string");
 
 /**
- * The JSON of a value that the model wrote as text: JSON or a Python literal as it is, else a string. Where a string is
- * allowed, only a value of another type that is stated, or of any other one where none is, stands for itself: a text in
- * quotes or in round brackets is one that the model wrote so.
+ * The JSON of a value that the model wrote as text: a JSON value or Python literal, else a string. Where the schema
+ * permits strings, quoted strings and tuples stay text, and another literal counts only if the schema states its type
+ * or no type at all.
  */
 export function jsonOfText(text: string, types: ReadonlySet<ValueType> | undefined): string {
   const asText = JSON.stringify(text);

@@ -1,6 +1,6 @@
 /**
- * Follows one Python literal character by character and gives it as JSON: names of constants, numbers, strings in
- * either quotes, lists, tuples and dictionaries. A JSON value is such a literal, too.
+ * Follows one Python literal character by character and converts it to JSON: constant names, numbers, strings in either
+ * quotes, lists, tuples and dictionaries. A JSON value is also such a literal.
  */
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
@@ -41,10 +41,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 const NUM_HEX_DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 const CLOSERS: Readonly<Record<string, string>> = { "[": "]", "(": ")", "{": "}" };
-/** Longer than the name of any constant and any number in use; the limit keeps a word from being read anew for ever. */
+/**
+ * Exceeds every constant's name and every number in use; the limit keeps a long word from being read again and again.
+ */
 const MAX_WORD_LENGTH = 400;
 
-/** One UTF-16 unit as it stands inside a JSON string. */
+/** One UTF-16 unit as it appears inside a JSON string. */
 export function jsonUnit(unit: string): string {
   return unit < " " || unit === '"' || unit === "\\" ? JSON.stringify(unit).slice(1, -1) : unit;
 }
@@ -59,14 +61,14 @@ export function isJson(text: string): boolean {
 /** @example new PythonLiteral().push("[") // "[" */
 export class PythonLiteral {
   #state: State = "value";
-  /** The brackets that close those that are open, innermost last. */
+  /** The closing brackets of the open ones, innermost last. */
   readonly #open: string[] = [];
   #isKey = false;
   #quote = "";
   #text = "";
   #numHexDigits = 0;
 
-  /** The JSON text that the character adds; undefined: it does not belong to the literal. */
+  /** The JSON text that the character adds; undefined: the character is not part of the literal. */
   push(char: string): string | undefined {
     switch (this.#state) {
       case "string":
@@ -84,7 +86,7 @@ export class PythonLiteral {
     }
   }
 
-  /** The literal has ended: the JSON text that is left of it; undefined: it is incomplete. */
+  /** Ends the literal and returns the rest of its JSON text; undefined: the literal is incomplete. */
   end(): string | undefined {
     if (this.#state === "word" && this.#open.length === 0) return jsonOfWord(this.#text);
     return this.#state === "end" ? "" : undefined;
@@ -119,7 +121,7 @@ export class PythonLiteral {
     this.#state = "string";
     const code = Number.parseInt(this.#text, 16);
     if (code > 0x10ffff) return undefined;
-    // Halves of a pair come one by one, and stand for the pair only as escapes.
+    // The halves of a pair arrive separately, and combine only as escapes.
     return code >= 0xd800 && code <= 0xdfff ? `\\u${code.toString(16)}` : jsonUnit(String.fromCodePoint(code));
   }
 
@@ -141,7 +143,7 @@ export class PythonLiteral {
     if (char === closer && (isFirst || this.#state === "after")) return this.#close();
     switch (this.#state) {
       case "after":
-        // Python allows a comma behind the last element.
+        // Python permits a comma after the last element.
         if (char !== ",") return undefined;
         this.#state = closer === "}" ? "firstKey" : "firstValue";
         this.#text = ",";
@@ -200,7 +202,7 @@ function jsonOfWord(word: string): string | undefined {
   return isJson(number) && /^[-\d]/.test(number) ? number : undefined;
 }
 
-/** The Python literal as JSON; undefined if the text is none. */
+/** The Python literal as JSON; undefined if the text is not a literal. */
 export function jsonOfPython(text: string): string | undefined {
   const literal = new PythonLiteral();
   let json = "";

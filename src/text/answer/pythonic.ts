@@ -1,6 +1,6 @@
 /**
- * Calls as Python writes them, `name(key='value', other=1)`, between two tags: OLMo 3 has one on each line, LFM2 a list
- * of them. Any Python may stand there, so a call is reported once it is whole: one with other arguments is text.
+ * Calls in Python's notation, `name(key='value', other=1)`, between two tags: OLMo 3 writes one per line, LFM2 a list.
+ * Any Python may appear there, so a call is reported when it is complete; a call with other arguments is text.
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
@@ -9,15 +9,15 @@ import { PythonLiteral } from "./python-literal.js";
 interface Tags {
   readonly open: string;
   readonly close: string;
-  /** Calls stand between brackets, with commas between them. */
+  /** Whether calls stand between brackets, separated by commas. */
   readonly isList: boolean;
 }
 const OLMO3_TAGS: Tags = { open: "<function_calls>", close: "</function_calls>", isList: false };
 const LFM2_TAGS: Tags = { open: "<|tool_call_start|>", close: "<|tool_call_end|>", isList: true };
 
-/** Longer than any name; the limit keeps white space from accumulating. */
+/** Exceeds every name; the limit keeps white space from accumulating. */
 const MAX_NAME_LENGTH = 200;
-/** A longer call is reported while it arrives: the limit keeps hostile text from being read anew for ever. */
+/** A longer call is reported while it arrives: the limit keeps hostile text from being read again and again. */
 const MAX_HELD_LENGTH = 8192;
 
 type State = "opening" | "name" | "key" | "value" | "afterValue" | "afterCall" | "closing";
@@ -64,7 +64,7 @@ class PythonicRegion implements CallRegion {
     return char === "[" ? this.#enter("name") : "rejected";
   }
 
-  /** Behind a call of a list. */
+  /** Reads the text after a call of a list. */
   #readAfterCall(char: string): CallStep {
     if (isJsonSpace(char)) return "held";
     if (char === ",") return this.#enter("name");
@@ -123,7 +123,7 @@ class PythonicRegion implements CallRegion {
       this.#add(json);
       return "held";
     }
-    // Only the character behind a number or a constant shows that it is complete.
+    // Only the character after a number or constant shows that it is complete.
     const rest = this.#literal.end();
     if (rest === undefined) return "rejected";
     this.#add(rest);
@@ -149,7 +149,7 @@ class PythonicRegion implements CallRegion {
     else this.#arguments += json;
   }
 
-  /** Reports the call that is held, as far as it goes. */
+  /** Reports the held call as far as it goes. */
   #report(): void {
     if (this.#name === "") return;
     this.#numCalls++;

@@ -4,7 +4,7 @@ type Closer = "}" | "]";
 
 interface Cut {
   readonly end: number;
-  /** The closing brackets and quotes that the text still needs here. */
+  /** The closing brackets and quotes that the text still needs at this position. */
   readonly closers: string;
 }
 

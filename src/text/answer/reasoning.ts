@@ -6,16 +6,16 @@
 export interface ReasoningMarkers {
   readonly open: string;
   readonly close: string;
-  /** Text that a template may write behind the opening marker, in the prompt. */
+  /** Text that a template may add after the opening marker, in the prompt. */
   readonly begun?: string;
-  /** The token that the opening marker begins with, where it goes on with text. */
+  /** The token at the start of the opening marker, if the marker continues with text. */
   readonly openToken?: string;
 }
 
-/** The markers that models have, by the names of vLLM's parsers where they differ from `think`. */
+/** The models' markers, by the names of vLLM's parsers where they differ from `think`. */
 const MARKERS = {
   think: { open: "<think>", close: "</think>" },
-  // Without a budget for thoughts, the template opens the model's note about that.
+  // Without a budget for thoughts, the template opens the model's note about the budget.
   seed_oss: { open: "<seed:think>", close: "</seed:think>", begun: "<seed:cot_budget_reflect>" },
   mistral: { open: "[THINK]", close: "[/THINK]" },
   gemma4: { open: "<|channel>thought", close: "<channel|>", openToken: "<|channel>" },
@@ -42,8 +42,8 @@ interface ReasoningSplit {
 }
 
 /**
- * The markers of the model's reasoning; undefined: it has none.
- * @param isInVocabulary whether the texts are each one token, which shows the markers where the template has none
+ * The markers of the model's reasoning; undefined: the model has none.
+ * @param isInVocabulary whether each text is a single token; that identifies the markers where the template shows none
  */
 export function reasoningMarkers(
   parser: ReasoningParserName,
@@ -81,14 +81,14 @@ export class ReasoningSplitter {
   readonly #close: string;
   readonly #opener: string;
   #state: "start" | "reasoning" | "content";
-  /** May be the beginning of a marker. */
+  /** Text that may be the beginning of a marker. */
   #held = "";
-  /** White space before it, kept apart because a search through both at each piece would take quadratic time. */
+  /** White space before the held text, kept apart because searching both at each piece would take quadratic time. */
   #space = "";
   /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
 
-  /** @param opener of calls, which ends the reasoning too, and belongs to the content; "": it does not */
+  /** @param opener of calls, which also ends the reasoning and belongs to the content; "": calls do not end it */
   constructor({ open, close }: ReasoningMarkers, startsInside: boolean, opener = "") {
     this.#open = open;
     this.#close = close;

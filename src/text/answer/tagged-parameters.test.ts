@@ -1,4 +1,4 @@
-/** Calls with parameters in tags and in Python's form: their values by the schema, and texts that break them. */
+/** Calls with parameters in tags and in Python's notation: their values by the schema, and malformed texts. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { computedMs } from "../../../test/helpers/computed-ms.js";
@@ -37,7 +37,7 @@ function parse(format: ToolCallFormat, pieces: readonly string[], options: Parti
   return parsedCalls(format, pieces, { tools, isSingle: false, ...options });
 }
 
-/** `f({"a": 1})` for calls, text as it is. */
+/** `f({"a": 1})` for calls, text unchanged. */
 function show(parts: readonly AnswerPart[]): string[] {
   const shown: string[] = [];
   for (const part of parts) {
@@ -160,7 +160,7 @@ describe("however the text is cut", () => {
       const inValue = `${callOpening(format, "f")}${spelling!.beforeKey}s${spelling!.beforeValue}`;
       for (const begin of [open, inValue]) parse(format, [begin, unit.repeat(cases(20_000, 50_000))]);
     }
-    // Reading a text anew for each of its characters takes minutes.
+    // Reading a text again for each of its characters takes minutes.
     expect(computedMs() - startMs).toBeLessThan(cases(6_000, 20_000));
   }, 300_000);
 });

@@ -1,10 +1,10 @@
 /**
- * Calls that are written as a name and its parameters in tags, one after the other. Their values are text; the reader
- * gives them as JSON by the function's schema.
+ * Calls with a name and parameters in tags. Parameter values are text; the reader converts them to JSON by the
+ * function's schema.
  *
  *   GLM 4.5 to 4.7: <tool_call>NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> … </tool_call>
  *   Qwen 3 Coder:   <tool_call> <function=NAME> <parameter=KEY> VALUE </parameter> … </function> </tool_call>
- *   Seed-OSS:       the same in <seed:tool_call>, with values that are not on lines of their own
+ *   Seed-OSS:       the same in <seed:tool_call>, with values that share lines with their tags
  *   MiniMax M2:     <minimax:tool_call> <invoke name="NAME"> <parameter name="KEY">VALUE</parameter> … </invoke>
  *                   </minimax:tool_call>
  */
@@ -22,24 +22,24 @@ import { jsonUnit } from "./python-literal.js";
 
 interface Tags {
   readonly open: string;
-  /** Around the name; an empty end is white space or the next tag. */
+  /** Enclose the name; an empty end means white space or the next tag. */
   readonly name: readonly [start: string, end: string];
   readonly key: readonly [start: string, end: string];
-  /** Between key and value; "" if the key's end begins the value. */
+  /** Text between key and value; "" if the key's end begins the value. */
   readonly value: string;
   readonly valueEnd: string;
   /** Ends the parameters. */
   readonly end: string;
-  /** Ends the call behind that; "" if nothing does. */
+  /** Ends the call after `end`; "" if no further tag does. */
   readonly close: string;
-  /** Values are on lines of their own, whose line breaks are not theirs. */
+  /** Whether values stand on their own lines, without the line breaks belonging to them. */
   readonly isOnOwnLine: boolean;
 }
 
-/** Longer than any name, with the tag and the white space before it. */
+/** Exceeds every name with its tag and the white space before it. */
 const MAX_HEAD_LENGTH = 200;
 const MAX_KEY_LENGTH = 512;
-/** Longer than the end of a value with the next tag; the limit keeps white space from accumulating. */
+/** Exceeds a value's end with the next tag; the limit keeps white space from accumulating. */
 const MAX_END_LENGTH = 128;
 
 type State = "name" | "between" | "key" | "beforeValue" | "value" | "closing";
@@ -47,10 +47,10 @@ type State = "name" | "between" | "key" | "beforeValue" | "value" | "closing";
 class TaggedCall implements CallRegion {
   readonly #tags: Tags;
   readonly #sink: CallSink;
-  /** End tags may be missing; a grammar holds calls to them. */
+  /** Whether end tags may be missing; a grammar requires them. */
   readonly #isLoose: boolean;
   #state: State = "name";
-  /** The text of the current state that is not used up. */
+  /** The unread text of the current state. */
   #text = "";
   #name = "";
   #hasBegun = false;
@@ -59,12 +59,12 @@ class TaggedCall implements CallRegion {
   #given = new Set<string>();
   #types: ReadonlySet<ValueType> | undefined;
   #isFirstUnit = false;
-  /** A value that is no text, up to its end. */
+  /** A value that is not text, up to its end. */
   #value = "";
-  /** Follows a value that can only be JSON; undefined: it need not be, or is not. */
+  /** Follows a value that can only be JSON; undefined: the value may be text, or turned out not to be JSON. */
   #scanner: JsonScanner | undefined;
 
-  /** @param begun the beginning of the name's tag, if that has been read */
+  /** @param begun the part of the name's tag that has been read */
   constructor(tags: Tags, sink: CallSink, begun: string) {
     this.#tags = tags;
     this.#text = begun;
@@ -74,12 +74,12 @@ class TaggedCall implements CallRegion {
 
   push(char: string): CallStep {
     const step = this.#read(char);
-    // A parameter that breaks off leaves a call of those before it.
+    // A parameter that breaks off leaves a call with the parameters before it.
     if (step === "rejected" && this.#hasBegun && this.#state !== "closing") this.#endCall();
     return step;
   }
 
-  /** A parameter has begun, or its value's end tag is left out before the last end of all. */
+  /** True if a parameter has begun, or if its value's end tag is missing before the last end tag. */
   cutOff(): boolean {
     if (this.#state === "value" && this.#isEndWithoutTag(this.#text.trimEnd())) {
       this.#endValue();
@@ -127,7 +127,7 @@ class TaggedCall implements CallRegion {
     return char === "<" ? this.#readBetween(char) : "held";
   }
 
-  /** MiniMax repeats words of the tools as attributes behind a name; a grammar does not let it. */
+  /** MiniMax repeats words of the tools as attributes after a name; a grammar forbids it. */
   get #mayHaveAttributes(): boolean {
     return this.#tags.name[1] === '">' && !this.#sink.isHeld;
   }
@@ -137,7 +137,7 @@ class TaggedCall implements CallRegion {
     return this.#expect(char, [key[0], end], (tag) => this.#startNext(tag));
   }
 
-  /** Behind a parameter's first tag, or the end of all. */
+  /** Continues after a parameter's first tag, or after the end of all parameters. */
   #startNext(tag: string): CallStep {
     if (tag !== this.#tags.end) {
       this.#enter("key");
@@ -161,7 +161,7 @@ class TaggedCall implements CallRegion {
     this.#sink.end();
   }
 
-  /** Some models write several calls into one pair of outer tags. */
+  /** Some models write several calls inside one pair of outer tags. */
   #readClosing(char: string): CallStep {
     const { name, close } = this.#tags;
     return this.#expect(char, name[0] === "" ? [close] : [close, name[0]], (tag) => {
@@ -171,7 +171,7 @@ class TaggedCall implements CallRegion {
     });
   }
 
-  /** @param tag the beginning of the name's tag, which has been read */
+  /** @param tag the part of the name's tag that has been read */
   #startCall(tag: string): void {
     this.#enter("name");
     this.#text = tag;
@@ -205,7 +205,7 @@ class TaggedCall implements CallRegion {
   }
 
   /**
-   * A value ends where its end tag and one that may follow stand; elsewhere, and in a string of JSON, the end tag
+   * A value ends where its end tag is followed by a permitted tag; elsewhere, and inside a JSON string, the end tag
    * belongs to the value.
    */
   #readValue(char: string): CallStep {
@@ -222,7 +222,7 @@ class TaggedCall implements CallRegion {
     return "taken";
   }
 
-  /** The tag behind the end of the value with which the text begins. */
+  /** The tag after the value's end at the start of the text. */
   #tagBehindValue(text: string): string {
     const { valueEnd, key, end, close, isOnOwnLine } = this.#tags;
     const ending = isOnOwnLine && text.startsWith("\n") ? text.slice(1) : text;
@@ -235,12 +235,12 @@ class TaggedCall implements CallRegion {
   }
 
   /**
-   * Models leave end tags out. On a line of its own, the tag of the next parameter ends the value too, and so does the
-   * end of all parameters, where the call's end, another call or nothing follows. Within a string of JSON they do not,
-   * and of parameters only those that the schema has and the call has not yet: a text that quotes one of them on a line
-   * of its own is split.
-   * @param text from the line's break on
-   * @returns undefined: it belongs to the value
+   * Ends a value whose end tag the model omitted. On its own line, the tag of the next parameter ends the value, and so
+   * does the end of all parameters if the call's end, another call or nothing follows. Both only count outside JSON
+   * strings, and a parameter only if the schema has it and the call does not yet: a text that quotes such a tag on its
+   * own line is split.
+   * @param text from the line break on
+   * @returns undefined: the text belongs to the value
    */
   #readEndWithoutTag(text: string): CallStep | undefined {
     const { key, end, name, close } = this.#tags;
@@ -257,7 +257,7 @@ class TaggedCall implements CallRegion {
     return behind === next ? this.#endValueBefore(next) : "held";
   }
 
-  /** @param text behind the beginning of a tag of a parameter, which may end the value before it */
+  /** @param text after the beginning of a parameter's tag, which may end the value before it */
   #readNextKey(text: string): CallStep | undefined {
     const [start, end] = this.#tags.key;
     const named = namedParameters(this.#sink.tools.get(this.#name));
@@ -274,7 +274,7 @@ class TaggedCall implements CallRegion {
     return this.#isLoose && (text === `\n${this.#tags.end}` || text === `\n${this.#tags.close}`);
   }
 
-  /** @param next the tag behind the value */
+  /** @param next the tag after the value */
   #endValueBefore(next: string): CallStep {
     const { key, end, close } = this.#tags;
     this.#endValue();
@@ -298,7 +298,7 @@ class TaggedCall implements CallRegion {
     if (this.#scanner?.push(unit) === false) this.#scanner = undefined;
   }
 
-  /** White space, then one of the tags. */
+  /** White space, followed by one of the tags. */
   #expect(char: string, tags: readonly string[], then: (tag: string) => CallStep): CallStep {
     const soFar = this.#stepSoFar();
     if (this.#text === "" && isJsonSpace(char)) return soFar;
@@ -307,7 +307,7 @@ class TaggedCall implements CallRegion {
     return tags.some((tag) => tag.startsWith(this.#text)) ? soFar : "rejected";
   }
 
-  /** Within a call that has begun, all text that fits belongs to it; behind its end, only the whole tag does. */
+  /** Inside a call, all text that fits belongs to the call; after its end, only the whole tag does. */
   #stepSoFar(): CallStep {
     return this.#hasBegun && this.#state !== "closing" ? "taken" : "held";
   }

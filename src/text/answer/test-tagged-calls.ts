@@ -1,4 +1,4 @@
-/** Texts of calls with parameters in tags and in Python's form, each with its parts; and texts that are no call. */
+/** Texts of calls with parameters in tags and in Python's notation, each with its parts; and texts without a call. */
 import type { ToolCallFormat } from "./call-format.js";
 import { lfm2, olmo3 } from "./pythonic.js";
 import { glm, minimaxM2, qwen3Coder, seedOss } from "./tagged-parameters.js";

@@ -1,7 +1,4 @@
-/**
- * For every format: which text is a call, which is plain text, and that the result does not depend on how the text is
- * cut.
- */
+/** For every format: texts that are calls, plain texts, and independence of how the text is cut. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
@@ -39,7 +36,7 @@ function parse(format: ToolCallFormat, pieces: readonly string[], options: Parti
   return parsedCalls(format, pieces, { tools: callable("f", "g"), isSingle: false, ...options });
 }
 
-/** `f({"a":1})` for calls, text as it is: easier to read than parts. */
+/** `f({"a":1})` for calls, text unchanged: easier to read than parts. */
 function show(parts: readonly AnswerPart[]): string[] {
   const shown: string[] = [];
   for (const part of parts) {

@@ -12,7 +12,7 @@ export interface ToolCallParserOptions {
   readonly tools: CallableTools;
   /** The reader stops after the first call. */
   readonly isSingle: boolean;
-  /** A grammar holds calls to the format's own openers, and what stands behind others is text. */
+  /** Whether a grammar restricts calls to the format's own openers; text after other openers is content. */
   readonly isHeld?: boolean;
   /** The beginning of the answer that a forced call's prompt already contains. */
   readonly opening?: string;
@@ -23,7 +23,7 @@ export class ToolCallParser {
   readonly #format: ToolCallFormat;
   readonly #openers: readonly string[];
   readonly #startOpeners: readonly string[];
-  /** Those, and functions' names where these begin calls. */
+  /** The openers, and functions' names in formats whose calls begin with a name. */
   readonly #nameOpeners: readonly string[];
   readonly #isSingle: boolean;
   readonly #isForced: boolean;
@@ -52,7 +52,7 @@ export class ToolCallParser {
     this.#openers = [...format.openers, ...((options.isHeld === true ? undefined : format.looseOpeners) ?? [])];
     this.#startOpeners = [...format.startOpeners, ...this.#openers];
     const names = format.startsWithName === true ? [...options.tools.keys()] : [];
-    // Some templates show earlier calls with a blank behind their names.
+    // Some templates show earlier calls with a blank after their names.
     const heads = names.flatMap((name) => [name, `${name} `]);
     this.#nameOpeners = [...this.#startOpeners, ...heads.map((head) => `${head}${format.spelling.beforeArguments}`)];
     this.#isSingle = options.isSingle;
@@ -132,7 +132,7 @@ export class ToolCallParser {
 
   #openersHere(): readonly string[] {
     if (this.#hasContent || this.#numCalls > 0) return this.#openers;
-    // To a grammar, white space before a name is the beginning of a text.
+    // For a grammar, white space before a name is the beginning of text.
     return this.#sink.isHeld && this.#space !== "" ? this.#startOpeners : this.#nameOpeners;
   }
 

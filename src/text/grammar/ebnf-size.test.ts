@@ -3,7 +3,7 @@ import { assertCompilable, MAX_ELEMENTS } from "./ebnf-size.js";
 
 const N = 200_000;
 
-// Each took from minutes to for ever before a piece's parts excluded each other.
+// Each of these took from minutes to endless time before a piece's parts excluded each other.
 test.each([
   ["a repetition of spaces without an end", `root ::= "a"{${" ".repeat(N)}x`],
   ["a repetition of digits and spaces without an end", `root ::= "a"{${"1 ".repeat(N / 2)}x`],

@@ -16,14 +16,14 @@ export function assertCompilable(grammar: string): void {
 
 /**
  * A literal, a class, a reference, a group or an operator with its repetition. Malformed grammars may pass: the grammar
- * engine names their fault. A literal or class without an end is one piece to the end of the text, and no two parts of
- * a repetition match the same spaces: hostile grammars, too, are read in a time in proportion to their length.
+ * engine names their fault. An unterminated literal or class is one piece to the end of the text, and no two parts of a
+ * repetition match the same spaces, so the time is linear in the length also for hostile grammars.
  */
 const PIECE =
   /"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\n]*|[()]|(?<repetition>\{\s*(?:(?<least>\d+)\s*)?(?:,\s*(?:(?<most>\d+)\s*)?)?\})|[A-Za-z_][\w.-]*|./gsu;
 
 class SizeReader {
-  /** Elements of the groups that are open, the innermost last. */
+  /** Elements of the open groups, innermost last. */
   readonly #open: number[] = [];
   /** Elements of the rules so far or, inside a group, of the innermost group. */
   #numElements = 0;

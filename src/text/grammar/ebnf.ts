@@ -52,8 +52,8 @@ export function oneOfLiterals(writer: GrammarWriter, texts: Iterable<string>): s
 }
 
 /**
- * The continuations of the sorted texts after the first `from` characters. Each branch is a rule of its own, because in
- * one rule the grammar engine confuses some branches, and "0.25" | "0.5" | "0.75" would accept 0.225.
+ * The continuations of the sorted texts after the first `from` characters. Each branch is a separate rule, because the
+ * grammar engine confuses some branches of one rule, and "0.25" | "0.5" | "0.75" would accept 0.225.
  */
 function branches(writer: GrammarWriter, texts: readonly string[], from: number): string {
   if (texts.length === 1) return from === texts[0]!.length ? EMPTY : literal(texts[0]!.slice(from));

@@ -1,4 +1,4 @@
-/** Markers that are no special tokens, in front of the grammar engine itself. */
+/** Markers that are not special tokens, in the grammar engine itself. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";

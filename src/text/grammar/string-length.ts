@@ -1,6 +1,6 @@
 /**
- * Bounds of a string's length that grammars only signal. If the grammar counted, each character would be a state of its
- * own, for which the grammar engine checks the whole vocabulary, or a repetition, for which it tries thousands of
+ * Bounds of a string's length that grammars only signal. If the grammar counted, each character would be a separate
+ * state, for which the grammar engine checks the whole vocabulary, or a repetition, for which it tries thousands of
  * tokens at every mask. Instead the string's rule has signals: alternatives that no token of a model can write. A
  * vocabulary with signal tokens shows in each mask which bounds hold at a position, and the mask computation counts
  * characters.

@@ -91,7 +91,7 @@ function languageOf(languages: Languages, { patterns, formats }: StringRules, mo
 
 /**
  * Whether every string of the automaton has an allowed length. Counting is then skipped, because each count would be a
- * state of its own.
+ * separate state.
  */
 function keepsLengths(automaton: Automaton<CharacterSet>, { min, max }: Pick<StringRules, "min" | "max">): boolean {
   const { least, most } = lengthsOf(automaton);

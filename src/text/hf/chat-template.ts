@@ -1,6 +1,6 @@
 /**
- * The chat template of a model folder: a file of its own in newer folders, an entry of tokenizer_config.json in older
- * ones.
+ * Reads the chat template of a model folder: a separate file in newer folders, an entry of tokenizer_config.json in
+ * older ones.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -24,14 +24,14 @@ export function readHfChatTemplate(folder: string, options: ChatTemplateOptions 
   });
 }
 
-/** The template's text, and that of the one for tools where a folder has two. */
+/** The template's text, and the text of the separate template for tools where a folder has one. */
 export function readHfTemplateSource(
   folder: string,
   settings: JsonObject | undefined = readOptional(folder, "tokenizer_config.json"),
 ): { source?: string; toolSource?: string } {
   const path = join(folder, "chat_template.jinja");
   if (existsSync(path)) {
-    // transformers writes templates with names of their own here, whichever file they came from.
+    // transformers saves named templates here, whichever file they came from.
     const forTools = join(folder, TOOL_TEMPLATE_NAME);
     return { source: readTextFile(path), ...(existsSync(forTools) ? { toolSource: readTextFile(forTools) } : {}) };
   }
@@ -39,7 +39,7 @@ export function readHfTemplateSource(
     settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
   if (template === undefined) return {};
   if (typeof template === "string") return { source: template };
-  // Some models have several templates with names.
+  // Some models have several named templates.
   const named = (name: string): unknown =>
     Array.isArray(template) ? template.find((entry) => entry?.name === name)?.template : undefined;
   const [plain, forTools] = [named("default"), named("tool_use")];

@@ -1,5 +1,5 @@
 /**
- * Tokenizers of every published kind give the same ids and texts as Hugging Face's packages
+ * Tokenizers of every published kind produce the same ids and texts as Hugging Face's packages
  * (test/fixtures/make-hf-tokenizers.py).
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ interface Expected {
     readonly ids: number[];
     readonly plain: number[];
     readonly decoded: string;
-    /** With special tokens. */
+    /** Decoded text including special tokens. */
     readonly kept?: string;
   }[];
   readonly chats: readonly {
@@ -97,7 +97,7 @@ it("a model that writes Harmony ends its turn with a call too, whatever its conf
 });
 
 /**
- * Hugging Face's package gives these; it lists no merge twice itself, so that no folder of the script above has one.
+ * Hugging Face's package produces these ids; it never lists a merge twice, so no folder of the script above has one.
  */
 it("a merge that is listed twice has its last place", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-merges-"));
@@ -125,6 +125,6 @@ it("takes no time for a long run of a token that absorbs such tokens", () => {
   const begin = computedMs();
   const ids = tokenizer.encode("\n".repeat(200_000), { addSpecial: false, parseSpecial: true });
   expect(ids).toHaveLength(200_000);
-  // Minutes, where each walks to the end of the run.
+  // Takes minutes if each token walks to the end of the run.
   expect(computedMs() - begin).toBeLessThan(5000);
 });

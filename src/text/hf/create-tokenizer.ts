@@ -1,8 +1,8 @@
 /**
- * Makes the tokenizer that a model folder's tokenizer.json describes; tokenizer_config.json, generation_config.json and
- * config.json describe its special tokens.
+ * Creates the tokenizer of a model folder's tokenizer.json; tokenizer_config.json, generation_config.json and
+ * config.json define its special tokens.
  *
- * All added tokens, also those marked `normalized`, are matched in the original text. The result differs only if a
+ * All added tokens, including those marked `normalized`, are matched in the original text. The result differs only if a
  * normalizer changes a token's own text.
  */
 import { existsSync } from "node:fs";
@@ -187,7 +187,7 @@ function createUnigram(model: JsonObject, vocab: Vocabulary): Unigram {
   return new Unigram(vocab, { unknownId, hasByteFallback: model.boolean("byte_fallback") === true });
 }
 
-/** Normalises, splits, and hands the words to the merges. */
+/** Normalises text, splits it, and passes the words to the merges. */
 class PipelineEncoder implements PieceEncoder {
   constructor(
     private readonly words: {

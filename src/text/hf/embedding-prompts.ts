@@ -1,6 +1,6 @@
 /**
- * The prompts of an embedding model, as sentence-transformers keeps them: texts that go before its inputs, such as
- * `query: ` before queries.
+ * The prompts of an embedding model, in sentence-transformers' files: texts before its inputs, such as `query: ` before
+ * queries.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { configError, readJsonFile } from "../../formats/files/json.js";
 
 export interface EmbeddingPrompts {
   readonly byName: ReadonlyMap<string, string>;
-  /** Name of the prompt for requests that name none; undefined: they get no prompt. */
+  /** Name of the prompt for requests without one; undefined: such requests get no prompt. */
   readonly defaultName: string | undefined;
 }
 

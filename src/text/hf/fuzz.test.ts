@@ -1,4 +1,4 @@
-/** A damaged tokenizer.json is refused with a code or gives a tokenizer that encodes and decodes. */
+/** A damaged tokenizer.json is refused with an error code or yields a tokenizer that encodes and decodes. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -23,7 +23,7 @@ interface PreTokenizer {
 
 const GPT2 = PRE_TOKENIZERS.get("gpt-2")!.expressions[0]!;
 const FORMS = ["NFC", "NFD", "NFKC", "NFKD"] as const;
-/** Runs of word characters, as Rust's regular expressions have them, and runs of others that are no white space. */
+/** Runs of word characters by Rust's regular expressions, and runs of other characters except white space. */
 const WHITESPACE_WORDS =
   /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+/gu;
 const PUNCTUATION = /[\p{P}$+<=>^`|~]/gu;
@@ -63,7 +63,7 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
   throw refuse(json, "type", known);
 }
 
-/** Published models put one mark in the place of a space; every match of a text costs as much. */
+/** Published models replace a space with one mark; the cost of each match of a text is proportional to this. */
 const MAX_INSERTED_LENGTH = 16;
 
 function shortText(json: JsonObject, key: string): string {
@@ -73,7 +73,8 @@ function shortText(json: JsonObject, key: string): string {
 }
 
 /**
- * Steps that each make a text longer would together make it endless. Unicode's forms make at most 18 characters of one.
+ * Limits growth, because several steps that each lengthen a text would multiply. Unicode's forms turn one character
+ * into at most 18.
  */
 function notGrown(text: string, result: string): string {
   if (result.length <= 64 * (text.length + MAX_INSERTED_LENGTH)) return result;
@@ -101,7 +102,7 @@ function readBertNormalizer(json: JsonObject): Normalize {
   });
 }
 
-/** An empty map changes nothing. */
+/** An empty map leaves text unchanged. */
 function readPrecompiled(json: JsonObject): Normalize {
   const encoded = json.string("precompiled_charsmap") ?? "";
   return encoded === "" ? (text) => text : charsmapNormalizer(Buffer.from(encoded, "base64"));

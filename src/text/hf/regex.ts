@@ -1,9 +1,9 @@
 /**
  * Translates the regular expressions of tokenizer.json from Oniguruma's Ruby syntax to JavaScript's.
  *
- * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` know only the line feed; `(?i:…)` is
- * expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
- * reference to what it found. An untranslated construct is refused, because a guess would only show as wrong tokens.
+ * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` only recognise the line feed; `(?i:…)`
+ * is expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
+ * back-reference to its match. Other constructs are refused, because a wrong guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
@@ -23,12 +23,12 @@ const SCRIPTS = new Set([
   "Hebrew",
 ]);
 const MAX_PATTERN_LENGTH = 16_384;
-/** Of groups and classes within each other: more would exhaust the stack, and published patterns have few. */
+/** Most groups and classes within each other: more would exhaust the stack, and published patterns have few. */
 const MAX_DEPTH = 100;
 
 /**
- * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as
- * they are.
+ * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters
+ * unchanged.
  */
 export function onigurumaOf(source: string): string {
   return source
@@ -42,7 +42,7 @@ export function onigurumaOf(source: string): string {
     );
 }
 
-/** As llama.cpp's table writes contractions in both cases, and as tokenizer.json files do. */
+/** Spells contractions in both cases, like llama.cpp's table and tokenizer.json files. */
 const CONTRACTIONS = "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])";
 const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 
@@ -50,13 +50,13 @@ const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 const RUNS_OF_SPACES = " {2,}";
 
 /**
- * The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or
- * letters, squared.
+ * The published expressions, translated. Their time is bounded: at most quadratic in a text's longest run of spaces or
+ * letters.
  */
 let known: ReadonlySet<string> | undefined;
 
 /**
- * Whether an expression of a tokenizer.json is one of those that published models have.
+ * Whether published models use this expression of a tokenizer.json.
  * @throws as `translateRegex` does
  */
 export function isKnownRegex(pattern: string): boolean {
@@ -137,7 +137,7 @@ class Translator {
     for (const sign of ["?", "*", "+"]) if (this.#take(sign)) return sign;
     const rest = this.#chars.slice(this.#at, this.#at + 16).join("");
     const bounds = /^\{(?:\d+(?:,\d*)?|,\d+)\}/.exec(rest)?.[0] ?? "";
-    // Longer numbers do not end within these characters, and would be read as text.
+    // A longer number does not end within these characters, and would be read as text.
     if (bounds === "" && /^\{[\d,]/.test(rest)) throw this.#refuse("a { with a number that is no repetition");
     this.#at += bounds.length;
     // In Oniguruma {,n} means {0,n}; in JavaScript it would be literal text.

@@ -1,11 +1,11 @@
-/** The tokens that a tokenizer.json puts around one text and between two. */
+/** Reads from a tokenizer.json the tokens around one text and between two texts. */
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import type { PairTemplate } from "../tokenizer/tokenizer.js";
 import { corrupt } from "../tokenizer/vocabulary.js";
 import { refuse } from "./pipeline.js";
 
 interface Templates {
-  /** Before and after a single text; undefined: none. */
+  /** Ids before and after a single text; undefined: none. */
   readonly bosId: number | undefined;
   readonly endId: number | undefined;
   readonly pair: PairTemplate | undefined;
@@ -41,7 +41,7 @@ function fromTemplate(template: JsonObject, idOf: IdOf): Templates {
   return { bosId: idOf(tokenOf(before[0])), endId: idOf(tokenOf(after[0])), pair: pairOf(template, idOf) };
 }
 
-/** undefined: the template does not join a first and a second text, or names a token that the vocabulary lacks. */
+/** undefined: the template does not join a first and a second text, or the vocabulary lacks one of its tokens. */
 function pairOf(template: JsonObject, idOf: IdOf): PairTemplate | undefined {
   const items = template.objects("pair") ?? [];
   const texts = items.flatMap((item, index) => (item.has("Sequence") ? [index] : []));

@@ -8,12 +8,12 @@ import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } 
 interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** Left out of decoded text, and matched only in text that may contain special tokens. */
+  /** Whether decoding omits the token, and only text that may contain special tokens matches it. */
   readonly isSpecial: boolean;
   /** Whether the token absorbs the white space before or after it. */
   readonly lstrip: boolean;
   readonly rstrip: boolean;
-  /** It counts only where no word goes on before or behind it. */
+  /** Whether the token counts only between word boundaries. */
   readonly isSingleWord: boolean;
 }
 
@@ -90,7 +90,7 @@ function plainEntries(model: JsonObject): Entries {
   return { ids: Object.entries(vocab.raw), scores: undefined };
 }
 
-/** A list of texts with their scores; a token's id is its place. */
+/** A list of texts with their scores; a token's id is its index. */
 function scoredEntries(model: JsonObject): Entries {
   const vocab = model.array("vocab") ?? [];
   const scores = new Float64Array(vocab.length);

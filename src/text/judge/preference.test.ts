@@ -1,4 +1,4 @@
-/** The question to a judge, and what counts as a verdict. */
+/** The question to a judge, and the replies that count as a verdict. */
 import { expect, test } from "vitest";
 import { judgeMessage, judgementOf, preferenceOf, shownPart } from "./preference.js";
 

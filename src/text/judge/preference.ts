@@ -10,20 +10,20 @@ const REPLY_SCHEMA = {
   additionalProperties: false,
 };
 
-/** The same for OpenAI's `response_format`. */
+/** The same schema in the form of OpenAI's `response_format`. */
 export const REPLY_FORMAT = {
   type: "json_schema",
   json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA },
 };
 
-/** Fields of the request to a judge: its likeliest reply, with room for reasoning before the verdict. */
+/** Fields of the request to a judge: greedy sampling, with room for reasoning before the verdict. */
 export const JUDGE_SAMPLING = { temperature: 0, max_tokens: 1024 };
 
 const MAX_SHOWN = 12_000;
 
 /**
- * As much of a text as a judge of live traffic gets. Control characters and tokens grow when they are quoted, so the
- * quoted text is measured.
+ * The part of a text that a judge of live traffic gets. Quoting lengthens control characters and special tokens, so the
+ * limit applies to the quoted text.
  */
 export function shownPart(text: string): string {
   let shown = text.slice(0, MAX_SHOWN);
@@ -31,11 +31,12 @@ export function shownPart(text: string): string {
   return shown;
 }
 
-/** All replies, for engines that hold answers to a choice. */
+/** All replies, for engines that restrict answers to a choice. */
 export const REPLIES = ["A", "B", "tie"].map((verdict) => JSON.stringify({ verdict }));
 
 /**
- * Request and answers are quoted as JSON: no text in them can pass for the end of an answer, or for the instruction.
+ * The request and the answers are quoted as JSON, so no text in them can imitate the end of an answer or the
+ * instruction.
  */
 export function judgeMessage(
   prompt: readonly { readonly role: string; readonly content: string }[],
@@ -53,25 +54,22 @@ export function judgeMessage(
 }
 
 /**
- * The begin of a text that some tokenizer may take for the end of a turn, such as <|im_end|>, </s>,
+ * The beginning of a text that some tokenizer may read as the end of a turn, such as <|im_end|>, </s>,
  * <minimax:tool_call>, [INST], [|endofturn|], [e~[ and ]~b].
  */
 const TOKEN_START = /<(?=[|｜/]?[\w:]*[|｜>])|\[(?=\/?[A-Z_]+\]|\||\w+~\[)|\](?=~\w+\])/g;
 
-/** As JSON in which no answer can end its turn: the same value, without special tokens. */
+/** JSON in which no answer can end its turn: the same value, without special tokens. */
 const quoted = (value: object): string =>
   JSON.stringify(value).replace(TOKEN_START, (start) => `\\u00${start.charCodeAt(0).toString(16)}`);
 
-/** Longer replies are not looked at. */
+/** Longer replies count as no verdict. */
 const MAX_REPLY_LENGTH = 100_000;
 const REASONING = /^\s*<think>[\s\S]*?<\/think>/;
 const REPLY = /^(?:```(?:json)?\s*)?\{\s*"verdict"\s*:\s*"(A|B|tie)"\s*\}(?:\s*```)?$/;
 const PREFERENCES: Readonly<Record<string, Preference>> = { A: "first", B: "second", tie: "tie" };
 
-/**
- * undefined: the reply is no verdict. Nothing but the asked JSON is one: a reply that names both letters could be read
- * as either.
- */
+/** undefined: the reply is no verdict. Only the requested JSON is one: a reply that names both letters is ambiguous. */
 export function preferenceOf(reply: string | undefined): Preference | undefined {
   if (reply === undefined || reply.length > MAX_REPLY_LENGTH) return undefined;
   const verdict = REPLY.exec(reply.replace(REASONING, "").trim())?.[1];
@@ -81,11 +79,11 @@ export function preferenceOf(reply: string | undefined): Preference | undefined 
 /** Verdict on the second model's answer against the first model's; `none`: the judge gave no verdict. */
 export type Judgement = "won" | "tied" | "lost" | "none";
 
-/** @param there with the judged answer shown first @param back with it shown second */
+/** @param there the preference with the judged answer first @param back the preference with it second */
 export function judgementOf(there: Preference | undefined, back: Preference | undefined): Judgement {
   if (there === undefined || back === undefined) return "none";
   if (there === "first" && back === "second") return "won";
   if (there === "second" && back === "first") return "lost";
-  // A judge that changes its mind with the places prefers a place.
+  // A judge whose preference changes with the order prefers a position.
   return "tied";
 }

@@ -1,6 +1,6 @@
 /**
- * Rewrites conversations for templates of GLM-4-0414, which know no calls: each is a message of the assistant with the
- * function's name as its metadata, and results have a role of another name.
+ * Rewrites conversations for GLM-4-0414's templates, which have no calls: each call becomes an assistant message with
+ * the function's name as its metadata, and results get another role name.
  */
 
 interface Turn {

@@ -9,8 +9,8 @@ import type { GgufValue } from "../../formats/gguf/types.js";
 import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
 
 /**
- * The expected texts are jinja2's, with transformers' settings, for published templates (which are not in this
- * repository).
+ * The expected texts are jinja2's with transformers' settings, for published templates (which this repository does not
+ * contain).
  */
 interface Expected {
   readonly now: string;
@@ -159,7 +159,7 @@ describe("ChatTemplate", () => {
     ["{{ {'a': {'b': 1}} ~ '\\d' }} \\d {{{'a': {}}['a'] ~ \"\\q\"}} \\q", "{'a': {'b': 1}}\\d \\d {}\\q \\q"],
     ["{% set x = {'a': {'}}': '%}'}} %}{{ x ~ '\\w' }}'\\w'", "{'a': {'}}': '%}'}}\\w'\\w'"],
     ["{{ '\\0|\\a|\\1011\\18\\777\\U0001f642\\A' }}\\0", "\0|\u0007|A1\u00018\u01ff\u{1f642}\\A\\0"],
-    // As Seed-OSS looks up how often to reflect on its thinking.
+    // Seed-OSS looks up in this way how often to reflect on its thinking.
     [
       "{% set t = {1024: 256, 0: 0, 512: 128} %}{% for k, v in t | dictsort %}{% if 100 <= k %}{{ k }}={{ v }} {% endif %}{% endfor %}{{ t[1024] }}",
       "512=128 1024=256 256",
@@ -251,7 +251,7 @@ describe("ChatTemplate", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(input)).toBe("[a][b]");
   });
 
-  /** As templates of Gemma 3, GLM-4.5 and Mistral Small 3.1 do. */
+  /** Templates of Gemma 3, GLM-4.5 and Mistral Small 3.1 do this. */
   it("leaves it to the template to put a user's parts together if it takes text and parts", () => {
     const either =
       "{% for m in messages %}{% if m.content is string %}<{{ m.content }}>{% else %}<{% for part in m.content %}{{ part.text | trim }}{% endfor %}>{% endif %}{% endfor %}";
@@ -265,7 +265,7 @@ describe("ChatTemplate", () => {
       { role: "user", content: "c" },
     ];
     expect(new ChatTemplate(either).render({ messages, addGenerationPrompt: false })).toBe("<a \nb><ab><c>");
-    // Others print a list as Python does, or nothing of it.
+    // Other templates print a list in Python's form, or none of it.
     const asList = "{% for m in messages %}<{{ m.content | string }}>{% endfor %}";
     expect(new ChatTemplate(asList).render({ messages, addGenerationPrompt: false })).toBe("<a \nb><a \nb><c>");
   });
@@ -275,7 +275,7 @@ describe("ChatTemplate", () => {
     { type: "text", text: "B" },
   ] as const;
 
-  /** As Llama 3.2 Vision's, whose tools stand in the first question. */
+  /** Llama 3.2 Vision's template puts its tools into the first question. */
   it.each([
     ["with tools", false],
     ["with tools behind a system message", true],

@@ -1,4 +1,4 @@
-/** Renders a model's chat template (Jinja) like transformers; the server validates requests before. */
+/** Renders a model's chat template (Jinja) like transformers; the server validates requests before rendering. */
 
 import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
@@ -125,7 +125,7 @@ export class ChatTemplate {
     return this.#forTools ?? this;
   }
 
-  /** A template that prints no trial's tools, but reads such a variable, may still print others. */
+  /** A template that reads such a variable, but prints no trial tools, may still print other tools. */
   #placeOfTools(): ToolsPlace | null {
     if (this.#toolsPlace !== undefined) return this.#toolsPlace;
     try {
@@ -181,23 +181,24 @@ export class ChatTemplate {
     const part = { type: "text", text: needle };
     const takesText = prints(asks(needle));
     const takesParts = !takesText && prints(asks([part]));
-    // The same two texts as one and as parts: a template that prints the list itself prints its members' names too.
+    // Compares two texts as one text and as parts: a template that prints the list itself also prints its members'
+    // names.
     const takesEither = (before: readonly ChatMessage[], tools?: readonly unknown[]): boolean => {
       const [asText, asParts] = [needle + needle, [part, part]].map((content) =>
         printed([...before, asks(content)], tools),
       );
       const count = (text: string, what: string | RegExp): number => text.split(what).length;
-      // Refused for another reason, as system messages are by some.
+      // The template refuses for another reason, as some do with system messages.
       if (!asText!.includes(needle)) return true;
       const name = /["']type\\*["']/;
       return count(asParts!, needle) === count(asText!, needle) && count(asParts!, name) <= count(asText!, name);
     };
-    // Llama 3.2's puts its tools into the first question, and takes only a text there; system messages move that.
+    // Llama 3.2's template puts its tools into the first question, which must be a text; system messages change that.
     const system = { role: "system", content: "Hi" };
     const joinsParts =
       takesText && [undefined, [TRIAL_TOOL]].every((tools) => takesEither([], tools) && takesEither([system], tools));
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
-    // Kimi K2's prints the id, which names the function.
+    // Kimi K2's template prints the id, which names the function.
     const named = [
       { id: "call00001", name: needle },
       { id: needle, name: "f" },
@@ -220,7 +221,7 @@ export class ChatTemplate {
       takesMetadata: isGlm4,
       hasThinking,
       isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
-      // Some fail where a conversation has calls and no tools.
+      // Some templates fail where a conversation has calls and no tools.
       printsCalls:
         isGlm4 || takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
       takesParts,
@@ -232,10 +233,10 @@ export class ChatTemplate {
   }
 }
 
-/** A text in trial messages that no template has. */
+/** A text for trial messages that no template contains. */
 const NEEDLE = "needle-8d1f";
 
-/** With all that a template may read of a tool. */
+/** A tool with every field that a template may read. */
 const TRIAL_TOOL = {
   type: "function",
   function: {
@@ -245,11 +246,11 @@ const TRIAL_TOOL = {
   },
 };
 
-/** Whether a message's reasoning is `thinking` to the template, as in Harmony's. */
+/** Whether the template reads a message's reasoning as `thinking`, as Harmony's does. */
 const readsThinking = (source: string): boolean =>
   /\bmessage(?:\.thinking\b|\[["']thinking["']\])/.test(source) && !source.includes("reasoning_content");
 
-/** The result of a failed trial: false. A template that exceeds its budget is not tried again. */
+/** A failed trial counts as false. A template that exceeds its budget is not tried again. */
 function refused(thrown: unknown): false {
   if (thrown instanceof OverBudget) throw thrown;
   return false;
@@ -296,7 +297,7 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
     pad_token: options.padToken,
     strftime_now: (format: string) => strftime(now(), format),
     raise_exception: (message: unknown) => {
-      // Other values would be printed whole, however large.
+      // The message would print other values whole, however large.
       throw new TemplateRefusal(typeof message === "string" ? message : `a message of type ${typeof message}`);
     },
   };

@@ -1,6 +1,6 @@
 /**
- * Chat templates of strangers, which would stop the server or use up its memory: each ends with a code, before the work
- * is done.
+ * Hostile chat templates that try to block the server or exhaust its memory: each ends with an error code before the
+ * work is done.
  */
 import * as fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
@@ -26,7 +26,7 @@ function outcomeOf(source: string, input = USER_HI): string | MillraceError {
 
 const twice = (start: string, next: string, then: string) =>
   `{% set ns = namespace(x=${start}) %}{% for i in range(60) %}{% set ns.x = ${next} %}{% endfor %}${then}`;
-/** A text of 2^exponent letters in `ns.x`, for next to nothing. */
+/** Builds a text of 2^exponent letters in `ns.x` at almost no cost. */
 const long = (exponent: number, then: string) =>
   `{% set ns = namespace(x='a', n=0) %}{% for i in range(${exponent}) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}${then}`;
 const often = (body: string, count = 30_000) => `{% for i in range(${count}) %}${body}{% endfor %}`;
@@ -119,7 +119,7 @@ describe("a template that asks for too much", () => {
     const tookMs = computedMs() - began;
     expect(outcome).toMatchObject({ code: "template_failed", message: expect.stringContaining(TOO_MUCH) });
     expect(outcome).toHaveProperty("hint", expect.stringContaining("--chat-template"));
-    // A tenth of a second here, with room for busy machines.
+    // Takes a tenth of a second on an idle machine; the limit leaves room for busy ones.
     expect(tookMs).toBeLessThan(3000);
   });
 
@@ -213,7 +213,7 @@ describe("what sound templates do", () => {
   });
 });
 
-/** Random programs of what makes much of little. */
+/** Random programs of operations that make large values from small ones. */
 const value = fc.constantFrom("ns.a", "ns.b", "ns.c", "'xy'", "[1, 2]", "{'k': ns.a}", "i", "7");
 const FORMS = `A + B; A ~ B; [A, B]; {'k': A, 'l': B}; A.replace('', B); A.replace('x', B); A | join(B); A | string; A | tojson
 A | tojson(indent=9); A | list; A.split('x'); A[::-1]; A == B; A in B; A | reverse; A | sort; A | unique | list; A.items(); A | upper

@@ -1,6 +1,6 @@
 /**
- * The variables of one iteration of a loop. The library's own costs more than most bodies of loops, and templates loop
- * within loops over messages.
+ * The variables of one iteration of a loop. The library's own scope costs more than most loop bodies, and templates
+ * nest loops over messages.
  */
 import { A_DICT, A_TRUTH, AN_INTEGER, ENVIRONMENT, like, NOTHING, type Scope, type Target } from "./jinja-library.js";
 import type { Value } from "./jinja-values.js";
@@ -16,8 +16,8 @@ export class IterationScope implements Scope {
   readonly #place: Place | undefined;
 
   /**
-   * @param place undefined while it is not known which items the loop has. Throws Error for an item of another number
-   * of parts than names.
+   * @param place undefined while the number of items is unknown. Throws Error for an item whose number of parts differs
+   *   from the number of names.
    */
   constructor(
     readonly parent: Scope,
@@ -48,7 +48,7 @@ export class IterationScope implements Scope {
     return value;
   }
 
-  /** The value of `loop`, made where a template reads it. */
+  /** The value of `loop`, created when a template reads it. */
   makeLoop(): Value {
     const { items, index } = this.#place!;
     const integer = (value: number): Value => like(AN_INTEGER, value);

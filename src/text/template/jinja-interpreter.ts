@@ -1,5 +1,5 @@
 /**
- * The template library's interpreter, with Python's behaviour where the library follows JavaScript's, and with a
+ * The template library's interpreter, with Python's behaviour where the library follows JavaScript's, and with a work
  * budget.
  */
 
@@ -70,9 +70,9 @@ const LETTER_CASES: ReadonlySet<string> = new Set(["lower", "upper"]);
  */
 const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "get"]);
 
-/** Everything that it evaluates is charged to the budget first, and OverBudget thrown where that is used up. */
+/** Charges the budget before each evaluation, and throws OverBudget when the budget is used up. */
 export class JinjaInterpreter extends LibraryInterpreter {
-  /** Most templates have no dict with numbers, and none of what they print as JSON is copied. */
+  /** Whether a dict has number keys; most templates have none, and then JSON is printed without a copy. */
   #hasNumbered = false;
 
   constructor(
@@ -101,7 +101,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
         this.budget.charge(numTargets((statement as Statement & { readonly assignee: Target }).assignee) * VALUE_WORK);
         break;
       case "Macro":
-        // The library searches the body each time.
+        // The library searches the body at each evaluation.
         this.budget.charge(numNodes(statement) * ELEMENT_WORK);
         break;
       case "CallStatement":
@@ -138,7 +138,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     if (own !== undefined) return own;
     const isIndexed = Array.isArray(object.value) || typeof object.value === "string";
     const isIndex = isIndexed && (key?.type ?? property.type).startsWith("Integer");
-    // As in Python, a key of another type finds nothing: a type that a schema leaves out, or an object.
+    // As in Python, a key of another type finds nothing: an undefined type that a schema omits, or an object.
     if (typeof name !== "string" && !isIndex && !isUndefined(object)) return like(NOTHING, undefined);
     if (computed && typeof object.value === "string") this.budget.chargeElements(object);
     const given = {
@@ -148,7 +148,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     };
     const found = super.evaluateMemberExpression(given, scope);
     if (found.type !== "FunctionValue") return found;
-    // A method may be kept and called later, so its price goes with it.
+    // A template may keep a method and call it later, so the charge is part of the method.
     return like(found, (args: readonly Value[], calledIn: unknown) => {
       chargeMethod(this.budget, object, String(name), args);
       return (found as unknown as Callable).value(args, calledIn);
@@ -259,7 +259,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
       ? askNumbered(given.value, name, named.size > 0 ? [...named.values()] : args)
       : undefined;
     if (numbered !== undefined) return this.#charged(numbered);
-    // The library maps to attributes alone.
+    // The library's `map` only reads attributes.
     if (name === "map" && args.length === 1 && Array.isArray(given.value)) {
       const each = { type: "Identifier", value: args[0]!.value };
       return like(
@@ -267,7 +267,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
         given.value.map((element: Value) => this.applyFilter(element, each, scope)),
       );
     }
-    // The library demands that these get texts as they stand in the template.
+    // The library requires literal texts as these filters' arguments.
     if (plain.args === undefined || /attr$/.test(name)) return super.applyFilter(given, plain, scope);
     const keyword = ([key, value]: readonly [string, Value]) => ({
       type: "KeywordArgumentExpression",
@@ -312,7 +312,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return text;
   }
 
-  /** The library's own look-up throws, and catches, an error for each name that nothing has. */
+  /** The library's own look-up throws and catches an error for every unknown name. */
   #lookUp(name: string, scope: Scope): Value {
     for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
       const found = at.variables.get(name);
@@ -350,7 +350,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return method.value(values, scope);
   }
 
-  /** A dict in a template: each of its keys is read whole to find its place, so each is charged before. */
+  /** A dict literal: inserting a key reads the whole key, so each key is charged first. */
   #evaluateDict(literal: Target, scope: unknown): Value {
     const entries = [...(literal.value as ReadonlyMap<Statement, Statement>)].map(([key, value]) => {
       const evaluated = this.evaluate(key, scope);
@@ -380,7 +380,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return Array.from(parts, keyOf);
   }
 
-  /** Two texts behind each other share their memory with the longer one, so only the shorter one is charged. */
+  /** A concatenation shares memory with the longer text, so only the shorter one is charged. */
   #joined(left: string, right: string): Value {
     this.budget.charge(Math.min(left.length, right.length) * CHARACTER_WORK);
     return like(A_TEXT, left + right);

@@ -1,6 +1,6 @@
 /**
- * The parts of the template library that its interpreter is extended through; the library's own types do not resolve,
- * or are private.
+ * The parts of the template library that the interpreter extends; the library's own types do not resolve, or are
+ * private.
  */
 import { Environment, Interpreter } from "@huggingface/jinja";
 import type { Value } from "./jinja-values.js";
@@ -27,7 +27,7 @@ export interface Loop extends Statement {
   /** Has `lhs` and `test` in "for x in y if z". */
   readonly iterable: Statement & { readonly lhs?: Statement; readonly test?: Statement };
   readonly body: Block;
-  /** Behind `else`. */
+  /** The block after `else`. */
   readonly defaultBlock: Block;
 }
 
@@ -103,7 +103,7 @@ export const NONE = sampleOf(null);
 
 export const numTargets = ({ type, value }: Target): number => (type === "TupleLiteral" ? (value as Block).length : 1);
 
-/** By the objects of parsed templates. */
+/** Number of nodes, by the objects of parsed templates. */
 const sizes = new WeakMap<object, number>();
 
 /** The nodes within this part of a parsed template. */

@@ -1,6 +1,6 @@
 /**
- * JSON whose numbers keep their digits in templates: those that a double prints otherwise (a long id, 1.0) stand as
- * marked texts.
+ * JSON with numbers that keep their digits in templates: numbers that a double would print differently (a long id, 1.0)
+ * become marked texts.
  */
 import { like } from "./jinja-library.js";
 import { NumberText, type Value } from "./jinja-values.js";
@@ -10,7 +10,7 @@ const MARK = "__millrace_number_";
 /** Matches a marked number in the JSON that a template prints. */
 const PRINTED_MARK = new RegExp(`\\\\?"(${MARK}[0-9a-f]+)\\\\?"`, "g");
 
-/** Throws SyntaxError. @param numbers gets what the marks stand for */
+/** Throws SyntaxError. @param numbers receives each mark's number */
 export function parseMarked(json: string, numbers: Map<string, NumberText>): unknown {
   JSON.parse(json);
   return JSON.parse(
@@ -29,7 +29,7 @@ function marked(text: string, numbers: Map<string, NumberText>): NumberText {
   return number;
 }
 
-/** Whether the value has floats like 1.0, which JSON.stringify prints as 1, and Python's does not. */
+/** Whether the value has floats like 1.0, which Python's JSON prints as 1.0 and JSON.stringify as 1. */
 export function hasWholeFloats({ type, value }: Value): boolean {
   if (Array.isArray(value)) return (value as readonly Value[]).some(hasWholeFloats);
   if (!(value instanceof Map)) return type === "FloatValue" && Number.isInteger(value);
@@ -37,7 +37,7 @@ export function hasWholeFloats({ type, value }: Value): boolean {
   return false;
 }
 
-/** The value with marked texts in place of such floats. @param numbers gets what the marks stand for */
+/** The value with marked texts in place of such floats. @param numbers receives each mark's number */
 export function withMarkedFloats(value: Value, numbers: Map<string, NumberText>): Value {
   const held = value.value;
   const inner = (each: Value): Value => withMarkedFloats(each, numbers);

@@ -1,17 +1,17 @@
 /**
- * Dicts with numbers among their keys, which templates write as tables (Seed-OSS has one of thinking budgets); the
- * library's have texts alone.
+ * Dicts with number keys, which templates use as tables (Seed-OSS has a table of thinking budgets); the library's dicts
+ * only have text keys.
  */
 import { A_DICT, A_LIST, A_TEXT, AN_INTEGER, like, NONE } from "./jinja-library.js";
 import type { Value } from "./jinja-values.js";
 
-/** By a text or a number. */
+/** A dict by text and number keys. */
 type Numbered = ReadonlyMap<unknown, Value>;
 
-/** Kept, because to look at all keys of a dict at each use would be work that nobody is charged for. */
+/** Caches the check, because examining all keys of a dict at each use would be uncharged work. */
 const known = new WeakSet<object>();
 
-/** Throws Error for keys that are neither texts nor whole numbers. */
+/** Throws Error for keys other than texts and whole numbers. */
 export function dictOf(entries: readonly (readonly [key: Value, value: Value])[]): Value {
   for (const [{ type, value }] of entries) {
     if (typeof value !== "string" && !Number.isSafeInteger(value)) {
@@ -30,7 +30,7 @@ export const isNumbered = (value: unknown): value is Numbered => value instanceo
 const areNumbers = (keys: readonly unknown[]): keys is readonly number[] =>
   keys.every((key) => typeof key === "number");
 
-/** A number among the keys of an object in JSON: a text there, but no key of that text, and sorted as a number. */
+/** A number key of an object in JSON: printed as text, but different from the same text key, and sorted as a number. */
 class NumberKey extends String {
   override localeCompare(other: unknown): number {
     return Number(this) - Number(other);
@@ -38,9 +38,9 @@ class NumberKey extends String {
 }
 
 /**
- * What tojson prints of the value: the library writes keys as they are, and JSON's are texts.
+ * The form of the value that tojson prints: the library writes keys verbatim, and JSON's keys are texts.
  *
- * @param isSorted Python does not sort numbers among texts, and neither does this: it throws Error
+ * @param isSorted whether to sort the keys; throws Error for numbers among texts, which Python cannot sort either
  */
 export function withTextKeys(value: Value, isSorted: boolean): Value {
   const held = value.value;

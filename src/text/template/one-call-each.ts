@@ -3,7 +3,7 @@
  * a message, followed by its result.
  */
 
-/** The fields of a message that matter here. */
+/** The fields of a message that this rewriting reads. */
 interface Turn {
   readonly role: string;
   readonly content?: unknown;

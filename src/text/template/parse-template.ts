@@ -1,14 +1,14 @@
-/** Reads templates, within bounds: they come with models, from strangers. */
+/** Parses templates within limits, because they come with models from strangers. */
 import { parse, tokenize } from "@huggingface/jinja";
 import { withPythonEscapes } from "./python-escapes.js";
 
-/** In UTF-16 units: fourteen times the longest of the published templates that we know. */
+/** In UTF-16 units: fourteen times the longest known published template. */
 const MOST_LENGTH = 262_144;
-/** The library looks for a tag behind each beginning of white space, which takes the square of the length. */
+/** The library searches for a tag at each position of white space, which takes quadratic time. */
 const MOST_WHITE_SPACE = 1000;
 const MOST_REASON_LENGTH = 500;
 
-/** Throws Error for what it cannot parse, and for a template that is too long. */
+/** Throws Error for a template that is malformed or too long. */
 export function parseTemplate(source: string, options: Parameters<typeof tokenize>[1] = {}): ReturnType<typeof parse> {
   if (source.length > MOST_LENGTH) {
     throw new Error(`expected at most ${MOST_LENGTH} characters, got ${source.length}`);
@@ -23,7 +23,9 @@ export function parseTemplate(source: string, options: Parameters<typeof tokeniz
   return parse(tokenize(withPythonEscapes(source), options));
 }
 
-/** What went wrong in parsing or rendering, in a bounded text: templates write some of these messages themselves. */
+/**
+ * The reason of a parsing or rendering failure, in a bounded text: templates write some of these messages themselves.
+ */
 export function reasonOf(thrown: unknown): string {
   const isDeep = thrown instanceof RangeError && /call stack/.test(thrown.message);
   const reason = isDeep ? "it nests too deeply" : thrown instanceof Error ? thrown.message : String(thrown);

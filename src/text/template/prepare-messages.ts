@@ -36,13 +36,13 @@ export interface Needs {
   readonly printsCalls: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
-  /** The template takes a text too, and puts a user's parts together in its own way, with tools and without. */
+  /** The template also takes a text, and joins a user's parts in its own way, with tools and without. */
   readonly joinsParts: boolean;
   /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
   /**
    * The template requires `none` as the content of messages with calls, or prints less for it than for an empty text,
-   * which some print as a turn of its own.
+   * which some print as a separate turn.
    */
   readonly takesNoContent: boolean;
   /** The template fails on `none` as content, which clients send back beside calls. */
@@ -67,7 +67,7 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   const { content } = message;
   if (Array.isArray(content)) {
     const texts = (content as readonly TextPart[]).map(textOfPart);
-    // Clients' further members of a part, as `cache_control`, are not for the template.
+    // Clients' further members of a part, such as `cache_control`, stay out of the template.
     prepared.content = takesParts || joinsParts ? texts.map((text) => ({ type: "text", text })) : texts.join("\n");
   } else if (takesParts && typeof content === "string") {
     prepared.content = [{ type: "text", text: content }];
@@ -75,7 +75,7 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   const hasCalls = Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
   if (!hasCalls) delete prepared.tool_calls;
   if (needs.refusesNoContent && content === null) prepared.content = "";
-  // An empty reasoning is none, and leaves a call its content.
+  // An empty reasoning counts as absent, and leaves a call its content.
   if (needs.hasThinking && message.reasoning_content && prepared.thinking === undefined) {
     prepared.thinking = message.reasoning_content;
     if (hasCalls && needs.isHarmony) prepared.content = "";

@@ -1,23 +1,23 @@
-/**
- * Backslashes in the texts of a template's tags, as Python reads them: the library refuses those that it has no
- * character for.
- */
+/** Converts backslashes in the texts of a template's tags to Python's reading: the library refuses unknown escapes. */
 
-/** Escapes that the library reads itself, `\u1234` and `\x41` too. It refuses names (`\N{…}`) and false numbers. */
+/**
+ * Escapes that the library reads itself, including `\u1234` and `\x41`. It refuses names (`\N{…}`) and malformed
+ * numbers.
+ */
 const READ_BY_LIBRARY = /[ntrbfv'"\\uxUN]/;
-/** Characters by their number in octal or in eight digits, and BEL, which the library has no escapes for. */
+/** Characters by their number in octal or in eight digits, and BEL: the library lacks these escapes. */
 const NUMBERED = /\\(?:([0-7]{1,3})|U([0-9a-fA-F]{8})|a)/y;
 
 /**
- * A backslash at a line's end joins the lines, as in the texts that Mistral Small 3.1's template is published with;
- * before characters that make no escape it stands for itself. In one pass: templates come from strangers.
+ * A backslash at a line's end joins the lines, as in Mistral Small 3.1's published template; before a character that
+ * makes no escape it stays a backslash. Works in one pass, because templates come from strangers.
  */
 export function withPythonEscapes(source: string): string {
   let out = "";
   let from = 0;
   let quote = "";
   let isInTag = false;
-  /** Braces that are open within the tag, as of dicts: two that close do not end it then. */
+  /** Number of open braces within the tag, as of dicts: while there are any, two closing braces do not end the tag. */
   let depth = 0;
   for (let at = 0; at < source.length; at++) {
     const [char, next] = [source[at]!, source[at + 1] ?? ""];
@@ -53,7 +53,7 @@ export function withPythonEscapes(source: string): string {
   return out + source.slice(from);
 }
 
-/** The escape at this place in a form that the library reads; undefined: it is none by number, nor BEL. */
+/** The escape at this position in a form that the library reads; undefined: it is neither a numbered escape nor BEL. */
 function numberedEscape(source: string, at: number): { readonly written: string; readonly length: number } | undefined {
   NUMBERED.lastIndex = at;
   const found = NUMBERED.exec(source);

@@ -6,7 +6,7 @@ const MAX_RANGE_LENGTH = 100_000;
 /** Python's range(stop) and range(start, stop, step). */
 export function range(first: number, second?: number, step = 1): number[] {
   for (const given of [first, second ?? 0, step]) {
-    // A list would be printed to become a number, however large it is.
+    // A list would be printed to convert it to a number, however large it is.
     if (typeof given === "object" && !((given as unknown) instanceof Number)) {
       throw new Error("expected numbers in range(), got another value");
     }

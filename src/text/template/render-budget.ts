@@ -1,6 +1,6 @@
 /**
- * Bounds the work of one render. A chat template is a stranger's program, and it runs on the thread that serves
- * everybody. Work is counted and not timed, so that a template and its input have the same outcome on every machine.
+ * Limits the work of one render. A chat template is a stranger's program, and it runs on the thread that serves all
+ * requests. The budget counts work instead of time, so a template and its input have the same outcome on every machine.
  */
 
 /**
@@ -17,7 +17,7 @@ const WORK_PER_INPUT_VALUE = 524_288;
 const MOST_WORK = 4_000_000_000;
 
 /**
- * The prices of the library's work. Those of values and characters are for their memory too: all of a render's together
+ * The prices of the library's work. Those of values and characters also cover their memory: all values of one render
  * fit into a process.
  */
 export const NODE_WORK = 300;
@@ -28,8 +28,8 @@ export const PARAMETER_WORK = 2000;
 /** Price of creating a value, besides its characters. */
 export const VALUE_WORK = 800;
 /**
- * Price of a filter or a method: each text that the library makes brings its methods along, which takes longer than
- * most templates' loops.
+ * Price of a filter or a method: each text that the library creates carries its methods, which takes longer than most
+ * templates' loops.
  */
 export const CALL_WORK = 10_000;
 /** Price of visiting a value, or of copying it from list to list. */
@@ -42,7 +42,7 @@ const MOST_LETTERS = 33_554_432;
 /** Price of a scope in which a name is looked up. */
 export const SCOPE_WORK = 40;
 
-/** One of the template library's values. */
+/** A value of the template library. */
 interface Value {
   readonly value: unknown;
 }
@@ -54,11 +54,11 @@ export class OverBudget extends Error {
   }
 }
 
-/** What one visit of every value within another costs, in units of work. */
+/** The cost of a visit to every value within another, in units of work. */
 interface Visit {
   readonly perCharacter?: number;
   readonly perValue?: number;
-  /** For each value and each level that it lies deep. */
+  /** Additional work for each value, per level of its depth. */
   readonly perLevel?: number;
 }
 
@@ -66,17 +66,17 @@ export class RenderBudget {
   #left = BASE_WORK;
   #isExtended = false;
 
-  /** @param input JSON that the template is rendered with; it is measured only when the base is used up */
+  /** @param input JSON with which the template is rendered; it is measured only when the base is used up */
   constructor(private readonly input: unknown) {}
 
-  /** To be called before the work is done. Throws OverBudget. */
+  /** Call this before doing the work. Throws OverBudget. */
   charge(work: number): void {
     this.#left -= work;
     // The comparison also fails for NaN, which hostile numbers can lead to.
     if (!(this.#left >= 0)) this.#extend();
   }
 
-  /** Charges for a text, or for a list's or a dict's own elements without the values inside them. */
+  /** Charges for a text, or for a list's or dict's own elements, without the values inside them. */
   chargeElements(value: Value): void {
     const held = value.value;
     if (typeof held === "string") this.charge(held.length * CHARACTER_WORK);
@@ -89,14 +89,14 @@ export class RenderBudget {
     }
   }
 
-  /** Charges for a list of the text's letters, which the library makes to take slices. */
+  /** Charges for a list of the text's letters, which the library creates for slices. */
   chargeLetters(text: string): void {
     this.charge(text.length > MOST_LETTERS ? Number.POSITIVE_INFINITY : text.length * LETTER_WORK);
   }
 
   /**
-   * Charges for everything within the value, as often as it is reached: sixty lists that each hold the one before twice
-   * have 2^60 elements.
+   * Charges for everything within the value, as often as a visit reaches it: sixty lists that each contain the previous
+   * one twice have 2^60 elements.
    */
   chargeAll(value: Value, visit: Visit = {}, depth = 0): void {
     const { perCharacter = CHARACTER_WORK, perValue = ELEMENT_WORK, perLevel = 0 } = visit;

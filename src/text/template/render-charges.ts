@@ -1,7 +1,7 @@
 /**
- * What the library's filters and methods cost, charged before they run: many make more of little (`replace`, `indent`,
- * `tojson`). Those that are not listed have no known price and are refused, so that a later version of the library
- * brings none that is free.
+ * Prices of the library's filters and methods, charged before they run, since many produce large values from small ones
+ * (`replace`, `indent`, `tojson`). Unlisted filters and methods are refused, so that a later version of the library
+ * adds none without a price.
  */
 import type { Value } from "./jinja-values.js";
 import { CALL_WORK, CHARACTER_WORK, ELEMENT_WORK, type RenderBudget, VALUE_WORK } from "./render-budget.js";
@@ -18,13 +18,15 @@ const LINEAR_METHODS: ReadonlySet<string> = new Set(
 
 const textOf = (value: Value | undefined): string => (typeof value?.value === "string" ? value.value : "");
 const isLetterCase = (value: Value | undefined): boolean => /^(?:lower|upper)$/.test(textOf(value));
-/** At least 0: a negative price would be a gift. Lists are not made numbers, which would print them. */
+/**
+ * At least 0: a negative price would extend the budget. Lists are never converted to numbers, which would print them.
+ */
 function widthOf(value: Value | undefined, otherwise = 0): number {
   const width = value === undefined ? otherwise : value.value;
   return typeof width === "number" ? Math.max(0, width) : width instanceof Number ? Math.max(0, Number(width)) : 0;
 }
 
-/** @param args without names, evaluated. Throws OverBudget, and Error for a filter that is not known. */
+/** @param args evaluated positional arguments. Throws OverBudget, and Error for an unknown filter. */
 export function chargeFilter(
   budget: RenderBudget,
   name: string,
@@ -34,7 +36,7 @@ export function chargeFilter(
 ): void {
   budget.charge(CALL_WORK);
   if (FREE_FILTERS.has(name)) {
-    // Numbers are read from texts.
+    // Filters parse numbers from texts.
     if (typeof operand.value === "string") budget.chargeElements(operand);
   } else if (LINEAR_FILTERS.has(name)) budget.chargeElements(operand);
   else if (name === "tojson") chargeJson(budget, operand, named);
@@ -57,7 +59,7 @@ export function chargeFilter(
   else throw new Error(`the filter ${name} is not known`);
 }
 
-/** @param on the value whose method it is. Throws OverBudget, and Error for a method that is not known. */
+/** @param on the value that has the method. Throws OverBudget, and Error for an unknown method. */
 export function chargeMethod(budget: RenderBudget, on: Value, name: string, args: readonly Value[]): void {
   const text = textOf(on);
   budget.charge(CALL_WORK);
@@ -88,7 +90,7 @@ function chargeJson(budget: RenderBudget, operand: Value, named: ReadonlyMap<str
     perValue: ELEMENT_WORK * factor + numExtra * CHARACTER_WORK,
     perLevel: widthOf(named.get("indent")) * CHARACTER_WORK,
   });
-  // The indentation exists even where nothing is indented.
+  // The indentation is created even where nothing is indented.
   budget.charge(widthOf(named.get("indent")) * CHARACTER_WORK);
 }
 
@@ -111,7 +113,10 @@ function chargePaths(budget: RenderBudget, operand: Value, attribute: Value | un
   budget.charge(length * (ELEMENT_WORK + textOf(attribute).length * CHARACTER_WORK));
 }
 
-/** Charges for namespace(), which takes its arguments apart: a text is two letters, and a pair begins with a name. */
+/**
+ * Charges for namespace(), which takes its arguments apart: a text of two letters counts as a pair, and a pair begins
+ * with a name.
+ */
 export function chargeNamespace(budget: RenderBudget, args: readonly Value[]): void {
   for (const { value: entries } of args) {
     if (entries instanceof Map) budget.charge(entries.size * ELEMENT_WORK);

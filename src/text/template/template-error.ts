@@ -1,4 +1,4 @@
-/** Errors of templates, as the server reports them. */
+/** Converts errors of templates to the server's errors. */
 import { MillraceError } from "../../core/errors.js";
 import { reasonOf } from "./parse-template.js";
 import { OverBudget } from "./render-budget.js";

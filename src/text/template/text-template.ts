@@ -1,7 +1,4 @@
-/**
- * A Jinja template over named values, as evaluation tasks have them: white space is kept, and a value that is absent is
- * an error.
- */
+/** A Jinja template over named values, for evaluation tasks: it keeps white space, and an absent value is an error. */
 import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
@@ -14,7 +11,7 @@ import { CHARACTER_WORK, RenderBudget, VALUE_WORK } from "./render-budget.js";
 
 /** Names that every template knows. */
 const GLOBALS = { true: true, True: true, false: false, False: false, none: null, None: null, range };
-/** Filters and tests that ask whether a value is there. */
+/** Filters and tests that check whether a value is present. */
 const ASKING = new Set<unknown>(["default", "defined", "undefined", "none"]);
 
 /** @example new TextTemplate("Question: {{ question }}").render({ question: "2 + 2?" }) // "Question: 2 + 2?" */
@@ -26,14 +23,14 @@ export class TextTemplate {
   constructor(source: string) {
     this.#source = source;
     try {
-      // The library drops one line feed at the end.
+      // The library drops one line feed at the end of a template.
       this.#program = parseTemplate(source.endsWith("\n") ? `${source}\n` : source);
     } catch (thrown) {
       throw this.#error("one that does not parse", thrown);
     }
   }
 
-  /** @param numbers what marks in the values stand for. Throws template_failed. */
+  /** @param numbers of the marks in the values. Throws template_failed. */
   render(values: Readonly<Record<string, unknown>>, numbers: ReadonlyMap<string, NumberText> = new Map()): string {
     const environment = new Environment();
     try {
@@ -78,7 +75,7 @@ interface Asking extends Statement {
   readonly test?: { readonly value?: unknown };
 }
 
-/** Methods of Python that the library lacks or has otherwise. */
+/** Python's methods that the library lacks or implements differently. */
 const METHODS: Readonly<
   Record<string, (on: Value, args: readonly Value[], budget: RenderBudget) => string | number | undefined>
 > = {
@@ -119,7 +116,7 @@ class StrictInterpreter extends JinjaInterpreter {
     return value;
   }
 
-  /** In Python True is the number 1, also between brackets. */
+  /** In Python True is the number 1, also as an index. */
   #withNumber(statement: Statement | undefined, scope: unknown): Statement | undefined {
     const { type, computed, property } = (statement ?? {}) as Member;
     if (type !== "MemberExpression" || computed !== true || property?.type === "SliceExpression") return statement;

@@ -1,9 +1,10 @@
 /**
- * Where a template takes the request's tools. Most read them from the variable `tools`, as transformers gives them;
- * SmolLM3 reads `xml_tools`, and Phi-4-mini the member `tools` of its system message. These two want functions alone.
+ * Passes a request's tools to the place where the template reads them. Most templates read the variable `tools`, as in
+ * transformers; SmolLM3's reads `xml_tools`, and Phi-4-mini's the member `tools` of its system message. These two
+ * expect the functions alone.
  */
 
-/** The parts of a template's input that matter here. */
+/** The fields of a template's input that this module reads. */
 interface Input<Message> {
   readonly messages: readonly Message[];
   readonly tools?: readonly unknown[] | undefined;
@@ -17,7 +18,7 @@ export const TOOLS_PLACES: readonly ToolsPlace[] = ["variable", "xml_tools", "sy
 /** Phi-4-mini's own, for conversations without a system message. */
 const SYSTEM_CONTENT = "You are a helpful assistant with some tools.";
 
-/** The same input with its tools where the template looks for them. */
+/** The same input with its tools where the template reads them. */
 export function withToolsAt<Message extends { readonly role: string }, Given extends Input<Message>>(
   place: ToolsPlace,
   input: Given & Input<Message>,

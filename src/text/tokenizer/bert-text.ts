@@ -1,18 +1,18 @@
 /**
- * BERT's preparation of text (arXiv 1810.04805, as Hugging Face's tokenizers has it): cleaning, lower case, accents;
- * then words and punctuation.
+ * BERT's preparation of text (arXiv 1810.04805, as in Hugging Face's tokenizers): cleaning, lower case, accents; then
+ * words and punctuation.
  */
 
 interface BertNormalizerOptions {
-  /** Drops control characters, and makes every kind of white space a space. */
+  /** Whether to drop control characters, and turn every kind of white space into a space. */
   readonly cleansText: boolean;
-  /** Puts spaces around ideographs, so that each is a word. */
+  /** Whether to put spaces around ideographs, so that each is a word. */
   readonly separatesIdeographs: boolean;
   readonly stripsAccents: boolean;
   readonly lowercases: boolean;
 }
 
-/** White space as Unicode has it, which includes U+0085 and excludes U+FEFF. */
+/** Unicode's White_Space, which includes U+0085 and excludes U+FEFF. */
 const WHITE_SPACE = /\p{White_Space}/gu;
 const DROPPED = /[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}]/gu;
 const IDEOGRAPHS =
@@ -39,5 +39,5 @@ export function lowercase(text: string): string {
 
 const WORDS = /[\p{P}$+<=>^`|~]|(?:(?![\p{P}$+<=>^`|~])\P{White_Space})+/gu;
 
-/** Words without white space, each sign of punctuation a word of its own. */
+/** Words without white space; each punctuation mark is a separate word. */
 export const bertWords = (text: string): readonly string[] => text.match(WORDS) ?? [];

@@ -1,6 +1,6 @@
 /**
- * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models, and GGUF
- * files for Gemma 4; characters without a token become byte tokens.
+ * BPE over characters with ranked merges, for SentencePiece models in tokenizer.json and for GGUF files of Gemma 4;
+ * characters without a token become byte tokens.
  */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";
@@ -13,13 +13,13 @@ const UTF8 = new TextEncoder();
 
 interface CharBpeOptions {
   readonly hasByteFallback: boolean;
-  /** The token for characters without a token of their own; undefined: they are left out. */
+  /** The token for characters without their own token; undefined: encoding omits such characters. */
   readonly unknownId: number | undefined;
   /** Whether adjacent unknown characters become a single token. */
   readonly fusesUnknown: boolean;
 }
 
-/** The encoder that a GGUF file of Gemma 4 describes. */
+/** The encoder of a GGUF file of Gemma 4. */
 export function createLineBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
   const merges = metadata.strings("tokenizer.ggml.merges");
   if (merges === undefined) throw corrupt("expected tokenizer.ggml.merges to list the merges, got none");
@@ -27,7 +27,7 @@ export function createLineBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceE
   return new LineBpe(vocab, parseMerges(merges, "tokenizer.ggml.merges"), unknownId);
 }
 
-/** Merges the characters of lines, and those of line breaks between them, as llama.cpp does for Gemma 4. */
+/** Merges the characters of lines, and those of the line breaks between them, as llama.cpp does for Gemma 4. */
 class LineBpe implements PieceEncoder {
   readonly stripsLeadingSpace = false;
   readonly #bpe: CharBpe;
@@ -45,7 +45,7 @@ class LineBpe implements PieceEncoder {
     const parts = /[^\n]+|\n+/gu;
     for (let match = parts.exec(text); match !== null; match = parts.exec(text)) {
       const [part] = match;
-      // Some numbers of line breaks are tokens without merges that lead to them.
+      // Some numbers of line breaks are tokens that no merges produce.
       const id = part.startsWith("\n") ? this.vocab.idByText.get(part) : undefined;
       if (id === undefined) this.#bpe.encode(part.replaceAll(" ", SPACE_MARK), out);
       else out.push(id);

@@ -1,7 +1,7 @@
 /**
  * SentencePiece's compiled normalisation: a double-array trie (Aoe 1989, in the layout of darts-clone) from UTF-8 to
- * offsets into texts that replace what was found. As Hugging Face's tokenizers applies it: a cluster of characters of
- * up to five bytes is looked up as a whole, otherwise each character alone, and the shortest entry counts.
+ * offsets into the replacement texts. Follows Hugging Face's tokenizers: a cluster of characters of up to five bytes is
+ * looked up as a whole, otherwise each character alone, and the shortest entry counts.
  */
 import { corrupt } from "./vocabulary.js";
 
@@ -24,10 +24,10 @@ export function charsmapNormalizer(bytes: Uint8Array): (text: string) => string 
 
 class CharsMap {
   readonly #units: Uint32Array;
-  /** The replacements, each ended by a zero byte. */
+  /** The replacements, each terminated by a zero byte. */
   readonly #texts: Uint8Array;
   readonly #segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
-  /** Replacements of single characters and clusters; undefined: they stay. */
+  /** Replacements of single characters and clusters; undefined: they stay unchanged. */
   readonly #known = new Map<string, string | undefined>();
   static readonly #MAX_KNOWN = 1 << 16;
 
@@ -51,7 +51,7 @@ class CharsMap {
   normalize(text: string): string {
     let result = "";
     for (let start = 0; start < text.length; ) {
-      // ASCII characters among others of their kind are clusters of their own, except for line ends of two.
+      // An ASCII character next to another one is a cluster by itself, except in a line end of two characters.
       let end = start;
       while (end < text.length && isAloneAt(text, end)) end++;
       result += this.#characters(text.slice(start, end));
@@ -86,7 +86,7 @@ class CharsMap {
     return found;
   }
 
-  /** The replacement of the shortest entry that `bytes` begin with. */
+  /** The replacement of the shortest entry that is a prefix of `bytes`. */
   #find(bytes: Uint8Array): string | undefined {
     const units = this.#units;
     let at = offsetOf(units[0]!);

@@ -1,4 +1,4 @@
-/** Makes the tokenizer that a GGUF file's metadata describes. */
+/** Creates the tokenizer that a GGUF file's metadata describes. */
 
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
@@ -18,16 +18,13 @@ interface ModelKind {
   readonly createEncoder: (metadata: GgufMetadata, vocab: Vocabulary) => PieceEncoder;
   /** Used if the metadata does not say whether to add BOS. */
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
-  /** BOS is added whatever the metadata say, as llama.cpp does: early files of such models deny it. */
+  /** Adds BOS whatever the metadata say, as llama.cpp does: early files of such models deny it. */
   readonly alwaysAddsBos?: true;
-  /** A mark in the text of a user-defined piece, U+2581, means a space. */
+  /** Whether U+2581 in the text of a user-defined piece means a space. */
   readonly marksSpaces?: true;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
-  /**
-   * For encoders: how many ends of a text stand between two texts. Their texts have ends unless the metadata say
-   * otherwise.
-   */
+  /** For encoders: number of end tokens between two texts. Texts have end tokens unless the metadata say otherwise. */
   readonly numBetween?: 1 | 2;
 }
 
@@ -94,7 +91,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
   const stated = (names: readonly string[]): number | undefined =>
     names.map((name) => readTokenId(metadata, `tokenizer.ggml.${name}_token_id`, read)).find((id) => id !== undefined);
   const isOfEncoder = kind.numBetween !== undefined;
-  // Files of BERT's name the first token CLS and the last one SEP; the name of the second is misspelt in most.
+  // Files of type BERT name the first token CLS and the last one SEP; most misspell the second name.
   const bosId = stated(isOfEncoder ? ["cls", "bos"] : ["bos"]) ?? withinVocab(kind.defaultBosId);
   const eosId = stated(isOfEncoder ? ["seperator", "separator", "eos"] : ["eos"]) ?? withinVocab(kind.defaultEosId);
   const stopIds = findStopIds(metadata, read, eosId);

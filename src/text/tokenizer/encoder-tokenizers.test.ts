@@ -1,6 +1,6 @@
 /**
- * Tokenizers of encoders: a GGUF file gives the ids that the tokenizer.json gives which it was made of, and damaged
- * normalisations break nothing.
+ * Tokenizers of encoders: a GGUF file produces the same ids as the tokenizer.json that it was made from, and damaged
+ * normalisations are refused safely.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,15 +39,13 @@ function tokenizerOf(metadata: Record<string, WritableValue>) {
 
 const key = (name: string) => `tokenizer.ggml.${name}`;
 
-/**
- * As llama.cpp's converter writes them: a mark before tokens that begin a word, none of the marks of those that go on.
- */
+/** The form of llama.cpp's converter: a mark before tokens that begin a word, and no mark before continuing ones. */
 function bertMetadata(name: string): Record<string, WritableValue> {
   const { model, added_tokens } = readJson<TokenizerJson>(name, "tokenizer.json");
   const special = new Set(added_tokens.map(({ content }) => content));
   const entries = Object.entries(model.vocab as Record<string, number>).sort(([, a], [, b]) => a - b);
   const texts = entries.map(([text]) => {
-    // Such a file cannot tell a mark of its own from one of the text.
+    // Such a file cannot distinguish its own marks from those of the text.
     if (special.has(text) || text.includes("\u2581")) return text.replaceAll("\u2581", "<mark>");
     return text.startsWith("##") ? text.slice(2) : `\u2581${text}`;
   });
@@ -98,7 +96,7 @@ describe.each([
   const tokenizer = tokenizerOf(metadataOf(name));
   const { samples, pairs } = readJson<Expected>(name, "expected.json");
 
-  // Marks are spaces in a file of marks; and the longest word is 100 characters long in all GGUF files.
+  // In a file with marks, U+2581 is a space; and the longest word has 100 characters in all GGUF files.
   it.each(samples.filter(({ text }) => !text.includes("\u2581") && !text.startsWith("aaaa")))("encodes $text", ({
     text,
     ids,

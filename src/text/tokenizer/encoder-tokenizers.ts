@@ -1,4 +1,4 @@
-/** The tokenizers of encoders, as GGUF files have them: WordPiece (`bert`) and Unigram (`t5`). */
+/** The tokenizers of encoders in GGUF files: WordPiece (`bert`) and Unigram (`t5`). */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { bertNormalizer, bertWords } from "./bert-text.js";
 import { charsmapNormalizer } from "./charsmap.js";
@@ -8,10 +8,10 @@ import { Unigram } from "./unigram.js";
 import { corrupt, readTokenId, SPACE_MARK, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 import { WordPiece } from "./word-piece.js";
 
-/** As in Hugging Face's files, which GGUF files do not repeat. */
+/** The value of Hugging Face's files, which GGUF files omit. */
 const MAX_WORD_LENGTH = 100;
 
-/** Lower case and no accents, unless the file says otherwise. */
+/** Lowercases and drops accents, unless the file says otherwise. */
 export function createBertWordPiece(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
   const unknownId = readTokenId(metadata, "tokenizer.ggml.unknown_token_id", vocab) ?? vocab.idByText.get("[UNK]");
   if (unknownId === undefined) throw corrupt("expected tokenizer.ggml.unknown_token_id, got none");
@@ -84,7 +84,7 @@ class MarkedUnigram implements PieceEncoder {
   }
 }
 
-/** The ends of one text also stand between two: once, or twice in RoBERTa's models. */
+/** The end tokens between two texts: one, or two in RoBERTa's models. */
 export function pairTemplate(
   bosId: number | undefined,
   eosId: number | undefined,

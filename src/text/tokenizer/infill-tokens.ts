@@ -1,7 +1,6 @@
 /**
- * The tokens with which a model was trained to fill in text between two others: before the prefix, before the suffix,
- * and before the filled-in text. Models trained on whole repositories have two more: before a repository's name, and
- * before a file's.
+ * The tokens of models trained to fill in text: before the prefix, before the suffix, and before the filled-in text.
+ * Models trained on whole repositories have two more: before a repository's name, and before a file's name.
  */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
@@ -24,7 +23,7 @@ const TEXTS: readonly (readonly [prefix: string, suffix: string, middle: string]
   ["<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581hole\uff5c>", "<\uff5cfim\u2581end\uff5c>"],
 ];
 
-/** Those of Qwen, StarCoder 2 and Granite. */
+/** The spellings of Qwen, StarCoder 2 and Granite. */
 const REPOSITORY_TEXTS = ["<|repo_name|>", "<repo_name>", "<reponame>"];
 const FILE_TEXTS = ["<|file_sep|>", "<file_sep>", "<filename>"];
 

@@ -3,10 +3,10 @@
 import type { MergeRules } from "./bpe-merge.js";
 import { corrupt, MAX_VOCAB_SIZE } from "./vocabulary.js";
 
-/** The texts of two tokens that join. */
+/** The texts of two tokens that merge. */
 export type MergePair = readonly [first: string, second: string];
 
-/** Splits merges written as two texts and a space. */
+/** Splits merges written as two texts with a space between them. */
 export function parseMerges(merges: readonly string[], what: string): readonly MergePair[] {
   return merges.map((merge, index) => {
     // The first character may itself be a space in odd vocabularies, hence the search from 1.

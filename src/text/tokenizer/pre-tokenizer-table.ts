@@ -2,15 +2,14 @@
  * The pre-tokenizers by `tokenizer.ggml.pre`, derived from the `pre_tokenizer` of each model's tokenizer.json (names,
  * order and defaults as in llama.cpp).
  *
- * JavaScript differs from the engines that those were written for:
- * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so `\p{White_Space}` is written
- *   here.
+ * JavaScript differs from the engines for which those expressions were written:
+ * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so the table has `\p{White_Space}`.
  * - `(?i:'s|'t|…)` is expanded, including U+017F, which case folding turns into an `s`.
  * - A possessive quantifier becomes a plain one if backtracking into its match could not change the result.
  */
 
 export interface PreTokenizer {
-  /** The expressions are applied in order, each to the pieces of the one before. */
+  /** The expressions apply in order, each to the pieces of the previous one. */
   readonly expressions: readonly RegExp[];
   /** A word that is a token is encoded as a whole, even if the merges would not produce it. */
   readonly ignoresMerges: boolean;
@@ -39,7 +38,7 @@ const QWEN35 = `${CONTRACTION_ANY_CASE}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\
 
 /**
  * The o200k family: a word is upper-case letters followed by lower-case ones; `suffix` may follow a word.
- * @param before matches nothing where a letter is of no word
+ * @param before an assertion that fails at letters outside words
  */
 function o200k(suffix: string, numbers: string, symbolsEnd = "[\\r\\n/]*", before = ""): string {
   const letters = (kinds: string) => (before === "" ? `[${kinds}]` : `(?:${before}[${kinds}])`);
@@ -50,7 +49,7 @@ function o200k(suffix: string, numbers: string, symbolsEnd = "[\\r\\n/]*", befor
 }
 const GPT4O = o200k(`(?:${CONTRACTION_ANY_CASE})?`, "\\p{N}{1,3}");
 const TEKKEN = o200k("", "\\p{N}");
-/** Runs of Han are words of their own, and stand in no other (`pat_str` of Kimi K2's tokenization_kimi.py). */
+/** Runs of Han are separate words, and occur in no other word (`pat_str` of Kimi K2's tokenization_kimi.py). */
 const KIMI = `\\p{Script=Han}+|${o200k(`(?:${CONTRACTION_ANY_CASE})?`, "\\p{N}{1,3}", "[\\r\\n]*", "(?!\\p{Script=Han})")}`;
 
 const ASCII_PUNCTUATION = "!\"#$%&'()*+,\\-.\\/:;<=>?@\\[\\\\\\]^_`\\{\\|\\}~";
@@ -75,7 +74,7 @@ const DEEPSEEK_CASED_LETTERS =
 const DEEPSEEK_CJK = "[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+";
 const HAN_AND_KANA = "[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+";
 
-/** Runs of anything but white space and sentence punctuation of several scripts. */
+/** Runs of characters except white space and the sentence punctuation of several scripts. */
 const BLOOM = ` ?[^(${SPACE}|.,!?\\u2026\\u3002\\uff0c\\u3001\\u0964\\u06d4\\u060c)]+`;
 
 interface Entry {

@@ -1,4 +1,4 @@
-/** Texts that tell tokenizers apart. */
+/** Texts that distinguish tokenizers. */
 
 /**
  * Text in which pre-tokenizers differ: contractions, runs of digits and spaces, line ends, scripts, punctuation,
@@ -14,7 +14,7 @@ export const PROBE = [
   "path/to/file.txt https://a.b/c?d=e&f=g user@host #tag @me a/b//c \\n \\t",
 ].join("\n");
 
-/** One character or more of each kind that a rule of some pre-tokenizer tells from others. */
+/** At least one character of each kind that some pre-tokenizer's rule distinguishes. */
 const KINDS = [
   " ",
   " ",
@@ -64,7 +64,7 @@ const KINDS = [
 ];
 const NUM_RANDOM_PARTS = 20_000;
 
-/** Kinds side by side at random, the same each time: rules differ on short sequences that nobody thinks of. */
+/** Random sequences of kinds with a fixed seed: rules also differ on short sequences that handwritten probes miss. */
 function randomProbe(): string {
   let state = 1;
   const next = () => {
@@ -74,13 +74,10 @@ function randomProbe(): string {
   return Array.from({ length: NUM_RANDOM_PARTS }, () => KINDS[next() % KINDS.length]!).join("");
 }
 
-/**
- * Long runs of each kind, with an end of another kind: an expression that tries all ways to divide a run never reaches
- * it.
- */
+/** Long runs of each kind, ended by another kind: an expression that tries all divisions of a run never finishes. */
 export const RUNS: readonly string[] = KINDS.flatMap((kind) =>
   ["!", "a", "\u0001"].map((end) => kind.repeat(100) + end),
 );
 
-/** Both, composed: files of llama.cpp do not compose characters. */
+/** Both probes, in composed form: llama.cpp's files do not compose characters. */
 export const LONG_PROBE = `${PROBE}\n${randomProbe()}`.normalize("NFC");

@@ -64,7 +64,7 @@ class SentencePieceBpe implements PieceEncoder {
     this.#merger = new BpeMerger(new ScoreRules(vocab, pieceIds, scores));
   }
 
-  /** Each stretch of plain text is treated as a separate text, so each gets the space prefix (as in llama.cpp). */
+  /** Each stretch of plain text counts as a separate text, so each gets the space prefix (as in llama.cpp). */
   encode(text: string, out: number[]): void {
     const marked = (this.stripsLeadingSpace ? ` ${text}` : text).replaceAll(" ", SPACE_MARK);
     if (!this.#splitsAtSpaces) {

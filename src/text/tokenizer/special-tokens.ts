@@ -1,4 +1,4 @@
-/** Special tokens: those that end a generation, those that are matched in text, and the search for them. */
+/** Special tokens: the stop tokens, the tokens that are matched in text, and the search for them. */
 
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
@@ -54,8 +54,8 @@ export function stopIdsByText(vocab: Vocabulary): Set<number> {
 }
 
 /**
- * Harmony's ends of a turn: an answer or a call. Configurations that name the first alone would have a call go on for
- * ever.
+ * Harmony's end tokens of a turn: of an answer or a call. If a configuration names only the first, a call would never
+ * end.
  */
 export function harmonyStopIds({ idByText }: Vocabulary): readonly number[] {
   const ids = ["<|return|>", "<|call|>"].flatMap((text) => idByText.get(text) ?? []);
@@ -92,7 +92,7 @@ export function typesWithStops(vocab: Vocabulary, stopIds: ReadonlySet<number>):
 /** Phi-3's special tokens except these absorb the white space after them. The metadata has no field for that. */
 const PHI3_KEEPS_SPACE_AFTER = new Set(["<unk>", "<s>", "<|endoftext|>"]);
 
-/** Whether the special token with this text takes the white space after it along, in a model with phi3's spacing. */
+/** Whether this special token absorbs the white space after it, in a model with phi3's spacing. */
 export const takesSpaceAfter = (text: string): boolean => !PHI3_KEEPS_SPACE_AFTER.has(text);
 
 export function hasPhi3Spacing(metadata: GgufMetadata): boolean {
@@ -105,7 +105,7 @@ interface SpecialMatch {
   readonly start: number;
   readonly end: number;
   /**
-   * The position where the text continues; beyond `end` if the token absorbs the white space after it (`start`
+   * The position at which the text continues; beyond `end` if the token absorbs the white space after it (`start`
    * likewise).
    */
   readonly resumeAt: number;
@@ -121,18 +121,18 @@ interface TrieNode {
   id: number;
 }
 
-/** What the text around tokens means to them. */
+/** Rules for the text around tokens. */
 interface Surroundings {
   /** The characters that count as white space. */
   readonly spaces: string;
   /** The tokens that absorb the white space after them, and before them. */
   readonly after: ReadonlySet<number>;
   readonly before?: ReadonlySet<number>;
-  /** The tokens that count only where no word goes on before or behind them. */
+  /** The tokens that count only between word boundaries. */
   readonly singleWords?: ReadonlySet<number>;
 }
 
-/** What Hugging Face's package takes for a part of a word: its regular expressions' \w (UTS #18). */
+/** Word characters by Hugging Face's package: its regular expressions' \w (UTS #18). */
 const STARTS_WITH_WORD = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
 
 function isWithinWord(text: string, start: number, end: number): boolean {
@@ -153,11 +153,10 @@ class SpecialMatcher {
   }
 
   /**
-   * @param from where the search begins
-   * @param free the first character that the match before it did not absorb: white space may be absorbed and be a token
-   * too
-   * @param run the white space that was absorbed last, so that many tokens within it do not each walk to its end; to be
-   * kept for one text
+   * @param from position at which the search begins
+   * @param free position after the text that the previous match absorbed, since absorbed white space may still be a
+   *   token
+   * @param run the last absorbed white space, kept per text, so that many tokens within it do not each walk to its end
    */
   find(text: string, from: number, free = from, run: Run = { start: 0, end: -1 }): SpecialMatch | undefined {
     for (let start = from; start < text.length; start++) {
@@ -175,7 +174,7 @@ class SpecialMatcher {
       if (this.surroundings.singleWords?.has(id) !== true || !isWithinWord(text, start, end)) {
         return this.#withSpace(text, free, run, { id, start, end, resumeAt: end });
       }
-      // As in Hugging Face's package, tokens that overlap with it are not found either.
+      // As in Hugging Face's package, overlapping tokens are skipped too.
       start = end - 1;
     }
     return undefined;
@@ -236,7 +235,7 @@ export function createSpecialMatchers(
   return matchersOf(all, types, { spaces: C_SPACES, after: strips });
 }
 
-/** @param all id and text of every token that is recognised in text */
+/** @param all id and text of every token that text may contain */
 export function matchersOf(
   all: readonly (readonly [id: number, text: string])[],
   types: Uint8Array,

@@ -22,7 +22,7 @@ interface SubwordTokenizerParts {
   readonly infill: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
-  /** The token put behind a text where `addsEos`; absent: eosId. */
+  /** The token after a text where `addsEos`; absent: eosId. */
   readonly endId?: number | undefined;
   readonly pair?: PairTemplate | undefined;
   readonly hasOwnExpressions?: boolean;
@@ -81,7 +81,7 @@ export class SubwordTokenizer implements Tokenizer {
       match = matcher.find(wellFormed, match.end, from, run)
     ) {
       this.#encodePlain(wellFormed.slice(from, match.start), ids, from === 0);
-      // Absorbed whole by the one before, as white space may be.
+      // Skips a match inside white space that the previous token absorbed.
       if (match.start < match.resumeAt) ids.push(match.id);
       from = match.resumeAt;
     }

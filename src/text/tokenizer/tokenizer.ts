@@ -15,12 +15,12 @@ export interface EncodeOptions {
   readonly parseSpecial: boolean;
 }
 
-/** How two texts become one prompt: before, first text, between, second text, after. */
+/** The joining of two texts to one prompt: before, first text, between, second text, after. */
 export interface PairTemplate {
   readonly before: readonly number[];
   readonly between: readonly number[];
   readonly after: readonly number[];
-  /** Tokens of `between` that count with the first text, where a model tells the two apart. */
+  /** Number of tokens of `between` that count with the first text, in models with token types. */
   readonly numBetweenOfFirst: number;
 }
 
@@ -28,7 +28,8 @@ export interface Tokenizer {
   readonly vocabSize: number;
   /**
    * The length of the longest token's text in UTF-16 units: n tokens spell at most n times as many, except for white
-   * space that special tokens absorb. Infinity where a token may stand for a text of any length, as unknown words do.
+   * space that special tokens absorb. Infinite where a token may stand for a text of any length, as an unknown word's
+   * does.
    */
   readonly maxTokenLength: number;
   readonly bosId: number | undefined;
@@ -39,11 +40,11 @@ export interface Tokenizer {
   readonly infill?: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
-  /** Absent: the tokenizer does not say how it joins two texts. */
+  /** Absent: the tokenizer's files do not define how to join two texts. */
   readonly pair?: PairTemplate | undefined;
   /**
-   * The tokenizer's files have regular expressions that no published model has. They may take any time, during which
-   * the thread that encodes a text is blocked.
+   * Whether the tokenizer's files have regular expressions that no published model has. Such expressions may take
+   * unbounded time, in which they block the encoding thread.
    */
   readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];

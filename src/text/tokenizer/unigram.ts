@@ -1,23 +1,23 @@
 /**
- * Unigram (SentencePiece's, arXiv 1804.10959): of all ways to cut a piece into tokens, the one whose scores have the
- * largest sum. A character that begins no token is unknown; neighbouring unknown characters are one token.
+ * Unigram (SentencePiece's, arXiv 1804.10959): the division of a piece into tokens with the largest sum of scores. A
+ * character that begins no token is unknown; neighbouring unknown characters are one token.
  */
 import { bytesOfPiece, corrupt, parseByteToken, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
-/** Cost of an unknown character beyond the worst token. */
+/** Score of an unknown character below that of the worst token. */
 const UNKNOWN_PENALTY = 10;
 
 interface UnigramOptions {
   readonly unknownId: number;
-  /** Unknown characters become byte tokens, where the vocabulary has them all. */
+  /** Whether unknown characters become byte tokens, where the vocabulary has them all. */
   readonly hasByteFallback: boolean;
 }
 
 interface Node {
   readonly children: Map<number, Node>;
-  /** −1: no token ends here. */
+  /** −1: no token ends at this node. */
   id: number;
 }
 
@@ -85,13 +85,13 @@ export class Unigram {
     node.id = id;
   }
 
-  /** The best cut, from left to right: among equal sums the one found first, whose last token begins earliest. */
+  /** The best division, from left to right: among equal sums the first one found, whose last token begins earliest. */
   #best(word: string): readonly number[] {
     const length = word.length;
     const sums = new Float64Array(length + 1).fill(Number.NEGATIVE_INFINITY);
     /**
-     * For the best cut that ends at each place: where its last token begins, and that token; NO_TOKEN: an unknown
-     * character.
+     * For the best division that ends at each position: the start of its last token, and that token; NO_TOKEN: an
+     * unknown character.
      */
     const starts = new Int32Array(length + 1).fill(-1);
     const ids = new Int32Array(length + 1).fill(NO_TOKEN);

@@ -1,21 +1,21 @@
-/** Finds the tokens of a vocabulary whose text has a given text in it, or ends with one. */
+/** Finds the tokens of a vocabulary whose text contains a given text, or ends with one. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { Tokenizer } from "./tokenizer.js";
 
-/** No UTF-8 has this byte, so that no text is found across two tokens. */
+/** UTF-8 never contains this byte, so no match spans two tokens. */
 const BETWEEN = "\xff";
-/** Tokens read at once: other requests have their turn in between. */
+/** Tokens read at once: other requests run in between. */
 const PIECE = 8192;
 
-/** Of bytes, each as one character. */
+/** The UTF-8 bytes of the text, each as one character. */
 export const bytesOf = (text: string): string => Buffer.from(text).toString("latin1");
 
 export class VocabularySearch {
   private constructor(
-    /** By id. */
+    /** Bytes of each token, by id. */
     private readonly tokens: readonly string[],
     private readonly joined: string,
-    /** Where each token begins in `joined`. */
+    /** Start of each token in `joined`. */
     private readonly starts: Int32Array,
     private readonly byLastByte: ReadonlyMap<string, readonly number[]>,
   ) {}
@@ -39,7 +39,7 @@ export class VocabularySearch {
     return new VocabularySearch(tokens, tokens.join(BETWEEN), starts, byLastByte);
   }
 
-  /** @param bytes at least one, as bytesOf gives them */
+  /** @param bytes at least one, in the form of bytesOf */
   tokensWith(bytes: string): number[] {
     const found: number[] = [];
     let id = 0;
@@ -51,12 +51,12 @@ export class VocabularySearch {
     return found;
   }
 
-  /** Tokens that are longer than these bytes or equal to them. */
+  /** Tokens that end with these bytes, or equal them. */
   tokensEndingWith(bytes: string): number[] {
     return (this.byLastByte.get(bytes.at(-1)!) ?? []).filter((id) => this.tokens[id]!.endsWith(bytes));
   }
 
-  /** The last token that begins at `place` or before, none of which is before `low`. */
+  /** The last token, at or after `low`, that begins at or before `place`. */
   #idAt(place: number, low: number): number {
     let high = this.tokens.length;
     while (high - low > 1) {

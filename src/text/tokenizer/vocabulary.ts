@@ -31,7 +31,7 @@ export function readVocabulary(metadata: GgufMetadata): Vocabulary {
   if (raw === undefined || raw.length === 0)
     throw corrupt("expected tokenizer.ggml.tokens to list the tokens, got none");
   if (raw.length >= MAX_VOCAB_SIZE) throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} tokens, got ${raw.length}`);
-  // Empty texts get a name of their own, so that every id has a distinct text.
+  // Empty texts get a distinct name, so that every id has a distinct text.
   const texts = raw.map((text, id) => (text === "" ? `[EMPTY_${id}]` : text));
   const idByText = new Map<string, number>();
   for (const [id, text] of texts.entries()) {
@@ -91,12 +91,12 @@ export function parseByteToken(text: string): number | undefined {
   return match === null ? undefined : Number.parseInt(match[1]!, 16);
 }
 
-/** U+2581, which stands for a space in the vocabularies of SentencePiece. */
+/** U+2581, which stands for a space in SentencePiece's vocabularies. */
 export const SPACE_MARK = "\u2581";
 
 const UTF8 = new TextEncoder();
 
-/** The bytes of a token of SentencePiece's vocabularies: its own byte, or its text with spaces in place of marks. */
+/** The bytes of a token of a SentencePiece vocabulary: its own byte, or its text with spaces in place of marks. */
 export function bytesOfPiece({ texts, types }: Vocabulary, id: number): Uint8Array {
   const text = texts[id]!;
   const type = types[id];

@@ -1,6 +1,6 @@
 /**
- * WordPiece (BERT's): a word is the longest token it begins with, then the longest continuing token, and so on; a word
- * that leaves a rest without a token is unknown as a whole.
+ * WordPiece (BERT's): a word is divided into the longest token at its start, then the longest continuing token, and so
+ * on; a word whose rest has no token is unknown as a whole.
  */
 import type { PieceEncoder } from "./piece-encoder.js";
 import { WordCache } from "./word-cache.js";
@@ -10,7 +10,7 @@ const UTF8 = new TextEncoder();
 interface WordPieceOptions {
   /** Token texts by id, as they read at the start of a word; those of continuing tokens are in `continuing`. */
   readonly texts: readonly string[];
-  /** Ids of tokens that begin a word, and of those that continue one, by their text without marks. */
+  /** Ids of beginning tokens and of continuing tokens, by their text without marks. */
   readonly beginning: ReadonlyMap<string, number>;
   readonly continuing: ReadonlyMap<string, number>;
   readonly unknownId: number;
@@ -21,7 +21,7 @@ interface WordPieceOptions {
   readonly split: (text: string, isStart: boolean) => readonly string[];
 }
 
-/** Published models have 100: the time for a word is the square of its length. */
+/** Published models have 100; the time for a word is quadratic in its length. */
 export const MOST_MAX_WORD_LENGTH = 256;
 
 export class WordPiece implements PieceEncoder {
@@ -59,7 +59,7 @@ export class WordPiece implements PieceEncoder {
       let end = Math.min(word.length, start + longest);
       let id: number | undefined;
       for (; end > start; end--) {
-        // A half of a character is no token.
+        // Half of a surrogate pair is not a token.
         id = isLowSurrogate(word, end) ? undefined : table.get(word.slice(start, end));
         if (id !== undefined) break;
       }

@@ -1,4 +1,4 @@
-/** Alerts and silences as the page shows them, and the silence that a form asks for. */
+/** Alerts and silences in the page's terms, and the silence that a form describes. */
 import { oneLine } from "../text/one-line.js";
 
 export interface Alert {
@@ -14,7 +14,7 @@ export interface Alert {
   readonly resolved: string | null;
   readonly tries: number;
   readonly delivered: string | null;
-  /** Id of the silence that kept it from the webhook. */
+  /** Id of the silence that kept the alert from the webhook. */
   readonly silence: string | null;
 }
 
@@ -52,7 +52,7 @@ export const aboutText = (alert: Partial<Pick<Alert, (typeof SUBJECTS)[number]>>
   SUBJECTS.flatMap((name) => (alert[name] ? [`${name} ${alert[name]}`] : [])).join(", ") || "all";
 
 /**
- * An alert on an instance comes again while it lasts: the newest stands for all.
+ * The newest of each alert, since an alert on an instance repeats while it lasts.
  * @param alerts from the newest to the oldest
  */
 export function newestOfEach(alerts: readonly Alert[]): readonly Alert[] {
@@ -65,7 +65,7 @@ export function newestOfEach(alerts: readonly Alert[]): readonly Alert[] {
   });
 }
 
-/** @param timeText of an ISO time */
+/** @param timeText formats an ISO time */
 export function sentText({ delivered, silence, tries }: Alert, timeText: (iso: string) => string): string {
   if (silence !== null) return "silenced";
   if (delivered !== null) return `sent ${timeText(delivered)}`;
@@ -91,7 +91,7 @@ export interface SilenceWish {
 
 const HOUR_MS = 3_600_000;
 
-/** The body of the request; an empty field fits everything. @returns a text: what is missing */
+/** The body of the request; an empty field matches everything. @returns a text if something is missing */
 export function silenceOf(wish: SilenceWish, nowMs: number): Record<string, string> | string {
   const matcher = MATCHED.flatMap((name) => (wish[name].trim() === "" ? [] : [[name, wish[name].trim()] as const]));
   if (matcher.length === 0) return "Give a metric, a tenant, a key or a model: a silence of everything is refused.";
@@ -99,7 +99,7 @@ export function silenceOf(wish: SilenceWish, nowMs: number): Record<string, stri
   return { ...Object.fromEntries(matcher), ends, comment: wish.comment.trim() };
 }
 
-/** The form for an alert like this one. */
+/** Form fields for a silence of alerts like this one. */
 export const wishFor = ({ metric, tenant, key, model }: Alert): SilenceWish => ({
   metric,
   tenant,

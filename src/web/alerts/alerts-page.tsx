@@ -1,4 +1,4 @@
-/** Alerts that last, all alerts from the newest, and silences. */
+/** Active alerts, all alerts from the newest, and silences. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";

@@ -1,4 +1,4 @@
-/** Silences: alerts that fit one are listed and not sent. */
+/** Silences: the server lists matching alerts without sending them. */
 import type { Signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { change, getJson } from "../api/client.js";
@@ -10,7 +10,7 @@ import { useTimeText } from "../parts/time-text.js";
 import { oneLine } from "../text/one-line.js";
 import { fitsText, METRICS, type Silence, type SilenceWish, silenceOf } from "./alert-view.js";
 
-/** Of a reason, as the server bounds it. */
+/** Longest reason; the server has the same limit. */
 const MOST_CHARACTERS = 500;
 
 export const NO_WISH: SilenceWish = { metric: "", tenant: "", key: "", model: "", hours: "2", comment: "" };
@@ -25,7 +25,7 @@ const FIELDS = [
 
 interface SilenceDraft {
   readonly wish: Signal<SilenceWish>;
-  /** Times that an alert's button has filled the form. */
+  /** Number of times that an alert's button has filled the form. */
   readonly fills: Signal<number>;
 }
 
@@ -36,7 +36,8 @@ interface FormProps extends SilenceDraft {
 
 function SilenceForm({ wish, fills, send, refuse }: FormProps) {
   const comment = useRef<HTMLInputElement>(null);
-  // An alert's button has filled in what is known; the reason is the visitor's, who may type at once.
+  // An alert's button has filled in the known fields; the focus goes to the reason, so that the visitor can type at
+  // once.
   useLayoutEffect(() => {
     if (fills.value > 0) comment.current?.focus();
   }, [fills.value]);

@@ -1,10 +1,10 @@
-/** When the page asks for a sign-in. */
+/** The refusals after which the page asks for a sign-in. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { call, wantedSignIn } from "./client.js";
 import { takeSession } from "./session.js";
 
 const OPERATOR = { signed_in: true, role: "admin", is_client: false, csrf_token: "t" } as const;
-/** Called while a refused call asks who is signed in. */
+/** Called while a refused call reads the session. */
 let meanwhile: () => void;
 
 beforeEach(() => {

@@ -1,19 +1,14 @@
-/**
- * Calls to the server that the page came from: with the browser's session, and with errors as exceptions that carry the
- * server's words.
- */
+/** Calls to the page's own server: with the browser's session, and with errors as exceptions in the server's words. */
 import { signal } from "@preact/signals";
 import { learnSession, numSessionChanges, session } from "./session.js";
 
-/** As whom the visitor must have signed in for a call: as a client of the API, or as somebody who runs the server. */
+/** The sign-in that a call needs: as a client of the API, or as an operator of the server. */
 export type Asker = "client" | "operator";
 
 /** The sign-in that a refused call needs; the page asks the visitor for it. */
 export const wantedSignIn = signal<Asker | undefined>(undefined);
 
-/**
- * An operator's form stays until it is answered: if a client's form took its place, the key being typed would be lost.
- */
+/** An operator's form stays open until it is answered: a client's form in its place would lose the key being typed. */
 function wantSignIn(asker: Asker): void {
   if (wantedSignIn.peek() !== "operator") wantedSignIn.value = asker;
 }
@@ -21,9 +16,9 @@ function wantSignIn(asker: Asker): void {
 export class ApiError extends Error {
   constructor(
     message: string,
-    /** The server's code, such as `context_length_exceeded`. */
+    /** The server's error code, such as `context_length_exceeded`. */
     readonly code: string | undefined,
-    /** HTTP's status; 0 for an error within a stream. */
+    /** HTTP status; 0 for an error within a stream. */
     readonly status: number,
     readonly hint?: string,
   ) {
@@ -43,15 +38,17 @@ export function errorOf(body: unknown, status: number): ApiError {
 }
 
 interface CallInit extends RequestInit {
-  /** Sent as the body. */
+  /** The request's body. */
   readonly json?: unknown;
   /** nobody: after a refusal the page does not ask for a sign-in. */
   readonly as?: Asker | "nobody";
-  /** The client (`client_id`) that the call is for; if another client is signed in by now, nothing is sent. */
+  /**
+   * The client (`client_id`) of the call; if another client is signed in by then, the call throws without a request.
+   */
   readonly client?: string;
 }
 
-/** Throws if another client than the call's is signed in. */
+/** Throws if the signed-in client is not the call's. */
 function assertClient(client: string | undefined): void {
   if (client === undefined || session.peek()?.client_id === client) return;
   throw new ApiError("another client, or none, is signed in now", "forbidden", 403);
@@ -67,7 +64,7 @@ const ask = async (path: string, { json, as: _, client, ...rest }: CallInit): Pr
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const init = { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) };
   return fetch(path, init).catch((thrown: unknown) => {
-    // Each browser has its own wording for this error, and none helps a visitor.
+    // Browsers word this error differently, and no wording helps a visitor.
     throw thrown instanceof TypeError ? new Error("The server does not answer") : thrown;
   });
 };
@@ -85,7 +82,7 @@ export async function call(path: string, init: CallInit = {}): Promise<Response>
     if (token !== undefined && token !== before) answer = await ask(path, init);
   }
   if (answer.ok) return answer;
-  // After a sign-in the page is made anew, and its own calls say what it lacks.
+  // After a sign-in the page renders again, and its own calls report which sign-in they lack.
   const isOfThisPage = numChangesBefore === numSessionChanges();
   if (answer.status === 401 && as !== "nobody" && isOfThisPage) wantSignIn(as);
   throw errorOf(await answer.json().catch(() => undefined), answer.status);

@@ -4,7 +4,7 @@ import { errorOf } from "./client.js";
 /**
  * The data of each event, parsed.
  *
- * @returns whether the stream has said that it is over
+ * @returns whether the stream sent its end marker
  */
 export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<unknown, boolean> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();

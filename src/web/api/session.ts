@@ -1,4 +1,4 @@
-/** Who is signed in with this browser. The cookie that says so is the browser's, out of reach of scripts. */
+/** Who is signed in with this browser. The session's cookie is the browser's, out of reach of scripts. */
 import { signal } from "@preact/signals";
 
 export type OperatorRole = "viewer" | "operator" | "admin";
@@ -16,11 +16,11 @@ export interface Session {
   readonly client_id?: string | null;
   /** Whether the server keeps the client's conversations. */
   readonly keeps_chats?: boolean;
-  /** Whether the server takes words on its answers. */
+  /** Whether the server accepts feedback on its answers. */
   readonly takes_feedback?: boolean;
-  /** Sent with every change, which pages of others cannot read. */
+  /** Sent with every change; other sites' pages cannot read it. */
   readonly csrf_token?: string;
-  /** Ways of operators to sign in; none where the server has no operators. */
+  /** Ways in which operators can sign in; empty on a server without operators. */
   readonly ways?: readonly ("key" | "oidc")[];
   /** Name of the identity provider. */
   readonly provider?: string | null;
@@ -35,7 +35,7 @@ let numChanges = 0;
 /** Number of sign-ins and sign-outs on this page. */
 export const numSessionChanges = (): number => numChanges;
 
-/** After a sign-in or a sign-out. */
+/** Takes the session that a sign-in or sign-out returns. */
 export function takeSession(changed: Session | undefined): void {
   numChanges++;
   session.value = changed;
@@ -45,6 +45,6 @@ export async function learnSession(): Promise<void> {
   const numBefore = numChanges;
   const answer = await fetch("session");
   const learnt = answer.ok ? ((await answer.json()) as Session) : undefined;
-  // What was asked before a sign-in may be answered after it.
+  // Ignores an answer that was requested before a sign-in or sign-out.
   if (numBefore === numChanges) session.value = learnt;
 }

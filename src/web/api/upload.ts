@@ -1,9 +1,9 @@
-/** Sends a form with a file, and tells how far it is, which `fetch` does not. */
+/** Sends a form with a file, and reports its progress, which `fetch` cannot. */
 import { ApiError, errorOf } from "./client.js";
 import { session } from "./session.js";
 
 interface UploadOptions {
-  /** @param share of the bytes that are sent, 0 to 1 */
+  /** @param share of the bytes that have been sent, 0 to 1 */
   onProgress(share: number): void;
   readonly signal: AbortSignal;
 }

@@ -1,4 +1,4 @@
-/** For operators: the batches of all tenants, how far they are, and an end before their time. */
+/** For operators: the batches of all tenants, their progress, and buttons that cancel them. */
 import { useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { ActSays, useAct } from "../parts/act.js";

@@ -1,7 +1,7 @@
-/** Which batch it is, and how far: as a bar and in words. */
+/** A batch's id and its progress, as a bar and in words. */
 import { type Batch, durationText, secondsLeft } from "./batch-view.js";
 
-/** Characters of an id in a table. They tell batches apart; all of it is under the pointer. */
+/** Characters of an id in a table. They suffice to distinguish batches; the tooltip has the whole id. */
 const ID_SHOWN = 18;
 
 export function BatchId({ id }: { readonly id: string }) {

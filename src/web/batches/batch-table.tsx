@@ -1,4 +1,4 @@
-/** A client's batches: how far they are, what their results are, and an end before their time. */
+/** A client's batches: progress, results, and buttons that cancel them. */
 import { useSignal } from "@preact/signals";
 import { Fragment } from "preact";
 import { call } from "../api/client.js";
@@ -28,7 +28,7 @@ function FirstResults({ file }: { readonly file: ResultFile }) {
       <p class="hint">The first lines of {file.name.toLowerCase()}:</p>
       <Table columns={["Line", "Status", "Text"]}>
         {data.map(({ customId, status, isError, text }, i) => (
-          // Ids of lines of a broken file may be the same.
+          // Lines of a broken file may have equal ids.
           <tr key={i}>
             <td>{customId}</td>
             <td class={isError ? "error" : undefined}>{status}</td>
@@ -58,7 +58,7 @@ function Faults({ batch }: { readonly batch: Batch }) {
 
 interface RowProps {
   readonly batch: Batch;
-  /** The one whose first lines are shown; "faults": those of the input. */
+  /** The file whose first lines are shown; "faults": those of the input. */
   readonly open: ResultFile["name"] | "faults" | undefined;
   toggle(what: ResultFile["name"] | "faults"): void;
   act(what: () => Promise<unknown>): unknown;

@@ -65,7 +65,7 @@ test("Anthropic's batch has the same figures, and its results under the page's o
 });
 
 test("the time left is that of the lines so far", () => {
-  // 4 lines in 20 s, 6 are left.
+  // 4 lines in 20 s, 6 lines remain.
   expect(secondsLeft(ofOpenAi(openai), 130)).toBe(30);
   expect(secondsLeft(ofOpenAi({ ...openai, request_counts: { total: 10, completed: 0, failed: 0 } }), 130)).toBe(
     undefined,

@@ -1,17 +1,17 @@
-/** Batches of both APIs as the page shows them. */
+/** Batches of both APIs, in the page's terms. */
 
 interface Counts {
   readonly total: number;
-  /** Lines of the output file. */
+  /** Number of lines in the output file. */
   readonly completed: number;
-  /** Lines of the error file. */
+  /** Number of lines in the error file. */
   readonly failed: number;
 }
 
 /** A file of a batch's results. */
 export interface ResultFile {
   readonly name: "Output" | "Errors" | "Results";
-  /** Relative to the page. */
+  /** Path of the file, relative to the page. */
   readonly path: string;
 }
 
@@ -32,14 +32,14 @@ export interface Batch {
   readonly model: string | null;
   /** Seconds since 1970. */
   readonly createdAt: number;
-  /** When its lines began; null: they have not. */
+  /** Start of the first line, in seconds since 1970; null: no line has started. */
   readonly beganAt: number | null;
   readonly files: readonly ResultFile[];
   /** The errors in its input file. */
   readonly faults: readonly Fault[];
 }
 
-/** As OpenAI's API has it, as far as the page reads it. */
+/** A batch of OpenAI's API: the fields that the page reads. */
 export interface OpenAiBatch {
   readonly id: string;
   readonly status: string;
@@ -53,7 +53,7 @@ export interface OpenAiBatch {
   readonly request_counts: Counts;
 }
 
-/** As Anthropic's API has it. */
+/** A batch of Anthropic's API. */
 export interface AnthropicBatch {
   readonly id: string;
   readonly processing_status: "in_progress" | "canceling" | "ended";
@@ -106,13 +106,13 @@ export function ofAnthropic(batch: AnthropicBatch): Batch {
     model: null,
     createdAt,
     beganAt: createdAt,
-    // The address in it is the one by which the gateway was asked; behind a proxy the page has another.
+    // `results_url` has the gateway's own address; behind a proxy the page has another one.
     files: batch.results_url === null ? [] : [{ name: "Results", path: `${pathOf("anthropic", id)}/results` }],
     faults: [],
   };
 }
 
-/** Relative to the page. */
+/** Path of a batch, relative to the page. */
 export const pathOf = (api: Batch["api"], id: string): string =>
   `v1/${api === "openai" ? "batches" : "messages/batches"}/${encodeURIComponent(id)}`;
 
@@ -126,7 +126,7 @@ export function durationText(seconds: number): string {
   return `${Math.round(seconds / HOUR_S)} h`;
 }
 
-/** Seconds until the last line, at the mean speed so far; undefined: nothing can be said yet. */
+/** Seconds until the last line, at the mean speed so far; undefined: no estimate is possible yet. */
 export function secondsLeft(
   { counts: { total, completed, failed }, beganAt, isOver }: Pick<Batch, "counts" | "beganAt" | "isOver">,
   nowSeconds: number,

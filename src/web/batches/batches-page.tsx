@@ -1,4 +1,4 @@
-/** Batches and files of the client who is signed in; for operators, the batches of all. */
+/** Batches and files of the signed-in client; for operators, the batches of all tenants. */
 import { useSignal } from "@preact/signals";
 import { ApiError, getJson, wantedSignIn } from "../api/client.js";
 import { session } from "../api/session.js";
@@ -20,14 +20,14 @@ interface Page<T> {
 interface Batches {
   readonly openai: readonly Batch[];
   readonly last: string | undefined;
-  /** The last ones that came by the other API. */
+  /** The latest ones that came by the other API. */
   readonly anthropic: readonly Batch[];
 }
 
 const PAGE = 20;
 const EVERY_MS = 2000;
 
-/** @returns "refused": the visitor is an operator alone, and batches belong to clients */
+/** @returns "refused": the visitor is signed in only as an operator, and batches belong to clients */
 async function loadBatches(path: string): Promise<Batches | "refused"> {
   const { role, is_client } = session.peek() ?? {};
   const isOperatorAlone = role != null && is_client !== true;
@@ -98,7 +98,7 @@ function OwnBatches() {
 }
 
 export function BatchesPage() {
-  // Before the server has said who is signed in, a refusal would ask an operator for a client's key.
+  // Before the page knows who is signed in, a refusal would ask an operator for a client's key.
   const isLearnt = session.value !== undefined;
   return (
     <div class="page">

@@ -1,4 +1,4 @@
-/** The beginning of a file on the server; the rest is not sent. */
+/** Reads the beginning of a file on the server, without transferring the rest. */
 import { call } from "../api/client.js";
 
 const READ_BYTES = 64 * 1024;
@@ -8,7 +8,7 @@ interface Beginning {
   readonly isWhole: boolean;
 }
 
-/** @param path relative to the page, of the client who is signed in */
+/** @param path of a file of the signed-in client, relative to the page */
 export async function beginningOf(path: string): Promise<Beginning> {
   const { body } = await call(path, { as: "client" });
   const reader = body?.getReader();
@@ -23,7 +23,7 @@ export async function beginningOf(path: string): Promise<Beginning> {
   return { text, isWhole: reader === undefined };
 }
 
-/** The same of a file of the visitor's. */
+/** The beginning of a local file of the visitor's. */
 export async function beginningOfFile(file: Blob): Promise<Beginning> {
   return { text: await file.slice(0, READ_BYTES).text(), isWhole: file.size <= READ_BYTES };
 }

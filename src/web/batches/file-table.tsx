@@ -1,4 +1,4 @@
-/** A client's files: downloaded, deleted, and made a batch of. */
+/** A client's files: download them, delete them, or create a batch from one. */
 import { useSignal } from "@preact/signals";
 import { call, getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
@@ -30,7 +30,7 @@ const PAGE = 20;
 
 const pathOf = (id: string): string => `v1/files/${encodeURIComponent(id)}`;
 
-/** For the path that the file's first line names. */
+/** Creates a batch for the path in the file's first line. */
 async function makeBatchOf({ id }: StoredFile): Promise<void> {
   const { text, isWhole } = await beginningOf(`${pathOf(id)}/content`);
   const { url, problem } = firstLineOf(text, isWhole);
@@ -39,7 +39,7 @@ async function makeBatchOf({ id }: StoredFile): Promise<void> {
 }
 
 interface Props {
-  /** Loaded again when it changes. */
+  /** The table loads again when this changes. */
   readonly version: number;
   act(what: () => Promise<unknown>): unknown;
 }

@@ -1,17 +1,20 @@
-/** Lines of a batch's files, read as far as the page shows them. Clients and models wrote them: all of it is text. */
+/**
+ * Reads as many lines of a batch's files as the page shows. Clients and models wrote them, so the page treats all of it
+ * as text.
+ */
 import { oneLine } from "../text/one-line.js";
 
 /** The request in the first line of an input file. */
 interface FirstLine {
-  /** The path that the line is for, such as /v1/embeddings. */
+  /** The path of the line's request, such as /v1/embeddings. */
   readonly url?: string;
-  /** Why it is no line of a batch. */
+  /** The reason why it is not a line of a batch. */
   readonly problem?: string;
 }
 
 interface ResultLine {
   readonly customId: string;
-  /** HTTP's status, or a word such as expired. */
+  /** HTTP status, or a word such as expired. */
   readonly status: string;
   readonly isError: boolean;
   readonly text: string;
@@ -35,12 +38,12 @@ function parsed(line: string): Json | undefined {
  * @param isWhole whether that is all of it
  */
 export function firstLineOf(start: string, isWhole: boolean): FirstLine {
-  // Files written on Windows begin with a mark and end lines with two characters.
+  // Files from Windows begin with a byte order mark and end lines with two characters.
   const text = start.replace(/^\uFEFF/, "");
   const lines = text.split("\n");
   const index = lines.findIndex((each) => each.trim() !== "");
   if (index < 0) return { problem: isWhole ? "The file is empty." : "The file begins with blank lines only." };
-  // A long line may go on behind what was read: the server says more of it.
+  // A long line may continue after the part that was read: the server checks it.
   if (index === lines.length - 1 && !isWhole) return {};
   const line = parsed(lines[index]!);
   const where = `Line ${index + 1}`;
@@ -54,7 +57,7 @@ export function firstLineOf(start: string, isWhole: boolean): FirstLine {
 const firstOf = (value: unknown): Json => objectOf(Array.isArray(value) ? value[0] : undefined);
 const textIn = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
 
-/** The words of an answer of any endpoint; of others, its JSON. */
+/** The text of an answer of any endpoint; other bodies as JSON. */
 function answerText(body: Json): string {
   const choice = firstOf(body.choices);
   const error = textIn(objectOf(body.error).message);
@@ -97,7 +100,7 @@ function resultOf(line: Json): Omit<ResultLine, "customId"> {
  */
 export function resultsOf(start: string, isWhole: boolean, atMost: number): readonly ResultLine[] {
   const lines = start.split("\n");
-  // The last line may be cut.
+  // The last line may be incomplete.
   const whole = isWhole ? lines : lines.slice(0, -1);
   return whole
     .filter((each) => each.trim() !== "")

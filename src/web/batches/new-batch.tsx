@@ -1,4 +1,4 @@
-/** The form that uploads a file and makes a batch of it. */
+/** The form that uploads a file and creates a batch from it. */
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { call } from "../api/client.js";
@@ -25,7 +25,7 @@ export async function makeBatch(fileId: string, endpoint: string): Promise<void>
 export function NewBatch({ reload }: { reload(): Promise<unknown> }) {
   const endpoint = useSignal(ENDPOINTS[0]!);
   const problem = useSignal<string | undefined>(undefined);
-  /** Share of the file that is sent; undefined: nothing is on its way. */
+  /** Sent share of the file; undefined: no upload is running. */
   const sent = useSignal<number | undefined>(undefined);
   const size = useSignal(0);
   const stopping = useRef<AbortController>(undefined);
@@ -62,7 +62,7 @@ export function NewBatch({ reload }: { reload(): Promise<unknown> }) {
       problem.value = errorText(thrown);
     } finally {
       sent.value = undefined;
-      // A file whose batch is refused is there all the same.
+      // The file is on the server even if its batch was refused.
       await reload();
     }
   };

@@ -1,6 +1,6 @@
-/** Figures of both caches in words, and what a purge asks for. */
+/** Texts for both caches' figures, and the query of a purge. */
 
-/** A model's requests at the exact cache, since the gateway started. */
+/** A model's requests to the exact cache since the gateway's start. */
 export interface ModelCounts {
   readonly model: string;
   readonly hit: number;
@@ -43,7 +43,7 @@ export interface SemanticStatus {
   };
 }
 
-/** Share of the requests that were looked up; undefined: none was. */
+/** Share of hits among looked-up requests; undefined: there were no look-ups. */
 export function hitRate(all: readonly ModelCounts[]): number | undefined {
   let [hits, lookups] = [0, 0];
   for (const { hit, joined, miss, stale } of all) {
@@ -56,7 +56,7 @@ export function hitRate(all: readonly ModelCounts[]): number | undefined {
 export const percent = (share: number | undefined): string =>
   share === undefined ? "–" : `${(100 * share).toFixed(1)} %`;
 
-/** What the cache does now, and what would change it. */
+/** The cache's current behaviour, and the condition that would change it. */
 export function semanticState({ state, mode, min_judged, max_error, trust }: SemanticStatus): string {
   const { judged, upper_bound: bound, is_earned } = trust;
   if (state === "disabled") {
@@ -81,7 +81,9 @@ interface PurgeFields {
   readonly prefix: string;
 }
 
-/** @returns the query of the purge, and the answers that go, in words. Empty fields all: everything goes */
+/**
+ * @returns the purge's query, and a text for the answers that it removes. With all fields empty it removes everything
+ */
 export function purgeOf({ model, tenant, prefix }: PurgeFields): { readonly query: string; readonly words: string } {
   const query = new URLSearchParams(Object.entries({ model, tenant, prefix }).filter(([, value]) => value !== ""));
   if (query.size === 0) return { query: "all=true", words: "all kept answers" };

@@ -1,4 +1,4 @@
-/** The cache of equal requests: what it holds and saves, model by model, and a purge. */
+/** The cache of equal requests: contents and savings per model, and a purge. */
 import { change, getJson } from "../api/client.js";
 import { ActSays, useAct } from "../parts/act.js";
 import { Allowed } from "../parts/allowed.js";
@@ -28,7 +28,7 @@ const EVERY_MS = 5000;
 const MONTH_MS = 30 * 86_400_000;
 const whole = (value: number): string => value.toLocaleString("en");
 
-/** Dollars by model, where its price is known; undefined: the gateway keeps no ledger. */
+/** Saved dollars by model, where its price is known; undefined: the gateway keeps no ledger. */
 async function loadSaved(): Promise<ReadonlyMap<string, string> | undefined> {
   const from = new Date(Date.now() - MONTH_MS).toISOString().slice(0, 10);
   const path = `admin/ledger/spend?group_by=model&from=${from}`;

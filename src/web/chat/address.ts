@@ -1,22 +1,22 @@
-/** The address of the conversation that is shown: reloads, bookmarks and the browser's Back find it by that. */
+/** The address of the shown conversation, for reloads, bookmarks and the browser's Back. */
 import { computed, effect, untracked } from "@preact/signals";
 import { isInBrowser } from "./browser-chats.js";
 import { keptClient } from "./chat-shelf.js";
 import { beforeEdit, chat, show, startOver } from "./chat-state.js";
 
-/** Address of a conversation without a question. */
+/** Address of a conversation that has no question yet. */
 const NEW = "#/";
 const PREFIX = "#/chat/";
 
 const isChat = (hash: string): boolean => hash === "" || hash === NEW || hash.startsWith(PREFIX);
 
-/** The id of the address's conversation; undefined: the address names none. */
+/** The id of the address's conversation; undefined: the address has none. */
 function idOf(hash: string): string | undefined {
   if (!hash.startsWith(PREFIX)) return undefined;
   try {
     return decodeURIComponent(hash.slice(PREFIX.length));
   } catch {
-    // The address was cut or mistyped.
+    // The address is truncated or mistyped.
     return undefined;
   }
 }
@@ -38,7 +38,7 @@ async function follow(): Promise<void> {
     return;
   }
   await show(id);
-  // If the conversation cannot be shown, the address becomes that of the one on the page again.
+  // If the conversation cannot be shown, the address returns to the one on the page.
   if (location.hash === hash && chatHash.value !== hash) history.replaceState(null, "", chatHash.value);
 }
 
@@ -46,9 +46,9 @@ let isFirst = true;
 effect(() => {
   const wanted = chatHash.value;
   const { hash } = location;
-  // The page opens with the address of a conversation that is not shown yet.
+  // The page opens with the address of a conversation that it has yet to show.
   if (!isFirst && isChat(hash) && hash !== wanted) {
-    // A new chat gets its address with its first question, and Back goes to what was there before it.
+    // A new chat gets its address with its first question; Back leads to the page before it.
     if (hash.startsWith(PREFIX)) history.pushState(null, "", wanted);
     else history.replaceState(null, "", wanted);
   }
@@ -56,7 +56,7 @@ effect(() => {
 });
 addEventListener("hashchange", () => void follow());
 
-// A conversation that is not in the browser may be on the server; the page looks there once it knows the client.
+// A conversation that the browser lacks may be on the server; the page looks there when it knows the client.
 if (isInBrowser(idOf(location.hash) ?? "")) void follow();
 effect(() => {
   if (keptClient.value !== undefined) untracked(() => queueMicrotask(() => void follow()));

@@ -1,4 +1,4 @@
-/** The visitor's files become a part of the message: texts and pictures, whose size has an end. */
+/** Attaches the visitor's files to the message: texts and pictures of limited size. */
 import { oneLine } from "../text/one-line.js";
 import { problem } from "./chat-state.js";
 import type { Attachment } from "./conversation.js";
@@ -17,7 +17,7 @@ async function read(file: File): Promise<Attachment | string> {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (!text.includes("\0")) return { name, text };
   } catch {
-    // It is neither, or a folder.
+    // The file is neither text nor picture, or it is a folder.
   }
   return `${name} is neither text nor a picture (PNG, JPEG, GIF, WebP).`;
 }
@@ -29,7 +29,7 @@ export async function attach(files: Iterable<File>): Promise<void> {
   attached.value = [...attached.value, ...all.filter((each) => typeof each !== "string")];
 }
 
-/** Attaches pasted files. A table or a page is pasted as a text and a picture of it; then only the text is taken. */
+/** Attaches pasted files. Pasted tables and pages come as a text and a picture of it; only the text is taken then. */
 export function onPaste(event: ClipboardEvent): void {
   const { files, types } = event.clipboardData!;
   if (files.length === 0 || types.includes("text/plain")) return;
@@ -49,6 +49,6 @@ export function onDragOver(event: DragEvent): void {
 export function onDrop(event: DragEvent): void {
   if (!hasFiles(event)) return;
   event.preventDefault();
-  // The files are no longer accessible after this event.
+  // The files are accessible only during this event.
   void attach([...event.dataTransfer!.files]);
 }

@@ -1,20 +1,23 @@
-/** Conversations in this browser, which other tabs may change at any time. The last change is the revision. */
+/**
+ * Conversations in this browser, which other tabs may change at any time. A conversation's revision is the time of its
+ * last change.
+ */
 import { signal } from "@preact/signals";
 import { type Conversation, newId } from "./conversation.js";
 import { readChats, writeChats } from "./saved-chats.js";
 
 export const inBrowser = signal<readonly Conversation[]>(readChats(localStorage));
 
-/** Conversations that this page has dropped for want of room, and of which the visitor does not know. */
+/** Conversations that this page dropped for lack of room, as far as the visitor has not been told. */
 export const numDropped = signal(0);
 
-/** The revision of which the page has the text. */
+/** The revision of the text on the page, by conversation id. */
 const bases = new Map<string, number>();
 
 export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
 
 /**
- * The chats that the browser has now. An unchanged one is the page's own copy, which has its tokens' probabilities.
+ * The chats that are now in the browser. An unchanged one is the page's own copy, which has its tokens' probabilities.
  */
 const readAgain = (): readonly Conversation[] =>
   readChats(localStorage).map((chat) => {
@@ -22,7 +25,7 @@ const readAgain = (): readonly Conversation[] =>
     return own?.updatedMs === chat.updatedMs ? own : chat;
   });
 
-/** Takes over what other tabs have written. */
+/** Takes over the changes that other tabs have written. */
 export function lookInBrowser(): void {
   inBrowser.value = readAgain();
 }
@@ -34,7 +37,7 @@ function write(chats: readonly Conversation[]): readonly string[] {
   return written.tooLarge;
 }
 
-/** Conversations of the same id are replaced. @returns the ids of those that are too large */
+/** Replaces conversations with the same id. @returns the ids of those that are too large */
 export function putInBrowser(chats: readonly Conversation[]): readonly string[] {
   const ids = new Set(chats.map(({ id }) => id));
   return write([...chats, ...readAgain().filter(({ id }) => !ids.has(id))]);
@@ -47,7 +50,7 @@ export function takeFromBrowser(id: string): void {
 const isChanged = (id: string): boolean =>
   inBrowser.value.some((one) => one.id === id && one.updatedMs !== bases.get(id));
 
-/** Whether the page has an earlier text of it. */
+/** Whether the page's text of the conversation is outdated. */
 export const isStaleInBrowser = (id: string): boolean => bases.has(id) && isChanged(id);
 
 export function loadFromBrowser(id: string): Conversation | undefined {
@@ -57,7 +60,10 @@ export function loadFromBrowser(id: string): Conversation | undefined {
   return found;
 }
 
-/** Writes the page's conversation. @returns its id: another one where another tab has changed it, so that both stay */
+/**
+ * Writes the page's conversation. @returns its id: a new one where another tab has changed the conversation, so both
+ * versions stay
+ */
 export function keepInBrowser(chat: Conversation): { readonly id: string; readonly isTooLarge: boolean } {
   lookInBrowser();
   const own = isChanged(chat.id) ? { ...chat, id: newId() } : chat;
@@ -67,7 +73,7 @@ export function keepInBrowser(chat: Conversation): { readonly id: string; readon
   return { id: own.id, isTooLarge };
 }
 
-/** Replaces a conversation by itself under another name. @returns whether it has room */
+/** Replaces a conversation by itself under another name. @returns whether there was room */
 export function renameInBrowser(renamed: Conversation): boolean {
   const isShown = !isChanged(renamed.id);
   if (putInBrowser([renamed]).includes(renamed.id)) return false;

@@ -1,4 +1,4 @@
-/** What the page keeps where, against a server of /v1/chats within the test. */
+/** Where the page keeps conversations, tested against a server of /v1/chats within the test. */
 import { beforeEach, expect, test, vi } from "vitest";
 import { type Conversation, DEFAULT_SETTINGS } from "./conversation.js";
 
@@ -8,11 +8,11 @@ interface Kept {
 }
 
 const server = new Map<string, Kept>();
-/** Awaited before a call is answered; returns the status of a refusal. */
+/** Awaited before the server answers a call; returns the status of a refusal. */
 let hold: (method: string, path: string) => Promise<number | undefined> | undefined = () => undefined;
 
 const store = new Map<string, string>();
-/** Characters that the browser's store takes. */
+/** Capacity of the browser's store, in characters. */
 let room = Number.POSITIVE_INFINITY;
 const storage = {
   getItem: (key: string) => store.get(key) ?? null,
@@ -86,7 +86,7 @@ test("in the browser, what another tab has written meanwhile stays, and the page
   ];
   store.set("millrace-chats", JSON.stringify(theirs));
   const first = await shelf.keep({ ...chatOf("shared", "base, ours"), updatedMs: 3 });
-  // The page may ask for this before it knows of the copy.
+  // The page may save this before it learns of the copy.
   const second = await shelf.keep({ ...chatOf("shared", "base, ours, more"), updatedMs: 4 });
   expect(first.problem).toContain("goes on beside it");
   expect(second).toEqual({ id: first.id });
@@ -106,7 +106,7 @@ test("a conversation that is too large for the browser is said to be on the page
   const huge = { ...chatOf("grows", "x".repeat(2000)), updatedMs: 3 };
   expect(await shelf.keep(huge)).toEqual({ id: "grows", problem: expect.stringContaining("on this page only") });
   expect(store.get("millrace-chats")).toContain("other");
-  // The state that the browser has is the page's own.
+  // The browser's state is the page's own.
   expect(await shelf.refresh("grows")).toBe(false);
   expect(await shelf.keep({ ...chatOf("grows", "Hello again"), updatedMs: 4 })).toEqual({ id: "grows" });
   expect(await shelf.bringIn([{ ...huge, id: "imported" }])).toContain("1 of them are not imported");
@@ -210,7 +210,7 @@ test("a chat is renamed where it is kept, and what the page keeps after that doe
   expect(await shelf.keep({ ...chatOf("one", "More"), title: "Mine", isNamed: true })).toEqual({ id: "one" });
   expect(server.get("one")!.conversation).toMatchObject({ title: "Mine", isNamed: true });
   expect(await shelf.rename("gone", "Mine")).toMatch(/./);
-  // Another page has changed it: what this page keeps is a copy as before.
+  // Another page has changed it: this page's version becomes a copy, as before.
   server.set("one", { revision: 9, conversation: server.get("one")!.conversation });
   expect(await shelf.rename("one", "Again")).toBeUndefined();
   expect((await shelf.keep(chatOf("one", "Late"))).id).not.toBe("one");
@@ -249,7 +249,7 @@ test("a search goes on where a text cannot be read, drops one that was deleted, 
   expect(shelf.entries.value.map(({ id }) => id).sort()).toEqual(["broken", "first", "last"]);
   search.wanted.value = "";
   expect(search.searchError.value).toBeUndefined();
-  // What was asked for before the field was emptied says nothing after that.
+  // An answer to a search from before the field was emptied has no effect.
   search.wanted.value = "hello again";
   search.wanted.value = "";
   await shelf.readServerTexts().catch(() => {});

@@ -1,6 +1,6 @@
 /**
- * Keeps conversations: on the server, if it keeps those of the client who is signed in, and otherwise in this browser.
- * A conversation that the server does not take is kept in the browser, and stays there until it is moved.
+ * Keeps conversations: on the server, if it keeps those of the signed-in client, and otherwise in this browser. A
+ * conversation that the server refuses is kept in the browser until it is moved.
  */
 import { computed, signal } from "@preact/signals";
 import { session } from "../api/session.js";
@@ -43,7 +43,7 @@ export interface ShelfEntry {
 
 /** The result of keeping a conversation. */
 interface Kept {
-  /** A new id if another page had changed the conversation: the kept one is then a copy. */
+  /** A new id if another page had changed the conversation: this version is then a copy. */
   readonly id: string;
   /** A message for the visitor. */
   readonly problem?: string;
@@ -52,14 +52,14 @@ interface Kept {
 const onServer = signal<readonly ServerChat[]>([]);
 const isDeclined = signal(localStorage.getItem(DECLINED) !== null);
 
-/** The client whose conversations the server keeps; undefined: it keeps none of this visitor's. */
+/** The client whose conversations the server keeps; undefined: the server keeps none for this visitor. */
 export const keptClient = computed(() =>
   session.value?.keeps_chats === true ? (session.value.client_id ?? undefined) : undefined,
 );
 
 /**
- * The conversation that changed last comes first. If one is in both places, the browser's counts, which the server did
- * not take.
+ * The latest changed conversation comes first. If a conversation is in both places, the browser's version counts,
+ * because the server did not take it.
  */
 export const entries = computed<readonly ShelfEntry[]>(() => {
   const rows = keptClient.value === undefined ? [] : onServer.value;
@@ -72,7 +72,7 @@ export const entries = computed<readonly ShelfEntry[]>(() => {
   return ofServer.concat(ofBrowser).sort((a, b) => b.updatedMs - a.updatedMs);
 });
 
-/** How many conversations of the browser the visitor may move to the server; 0: there is nothing to offer. */
+/** Number of conversations that the visitor may move from the browser to the server. */
 export const numMovable = computed(() =>
   keptClient.value === undefined || isDeclined.value ? 0 : inBrowser.value.length,
 );
@@ -91,19 +91,19 @@ export const knownChats = computed<ReadonlyMap<string, Conversation>>(
     ]),
 );
 
-/** By id: the revision of the text that the page has. The list may name a newer one. */
+/** The revision of the text on the page, by id. The list may name a newer one. */
 const bases = new Map<string, number>();
 /**
  * Incremented when another client, or none, is signed in, so that no answer to one client's call is kept where the next
  * client sees it.
  */
 let numForgotten = 0;
-/** Ids of conversations that go on as copies. */
+/** Copies that replace conversations on this page, by the original's id. */
 const copies = new Map<string, string>();
 
 /**
  * Keeping, moving and deleting run one after another, because a write needs the revision of the write before. Each runs
- * for the client who is signed in when it is requested, even if another one is when its turn comes.
+ * for the client who was signed in when it was requested, even if another client is signed in when it runs.
  */
 let last: Promise<unknown> = Promise.resolve();
 function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
@@ -113,7 +113,7 @@ function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T>
   return done;
 }
 
-/** @param isShown whether the page has the text that is written; an import may replace what it shows */
+/** @param isShown whether the page shows the written text; an import may replace what it shows */
 async function putOnServer(chat: Conversation, revision: number, client: string, isShown: boolean): Promise<void> {
   const { row, removed } = await writeServerChat(chat, revision, client);
   if (keptClient.peek() !== client) return;
@@ -127,8 +127,8 @@ async function readList(client: string): Promise<void> {
 }
 
 /**
- * Reads the lists again, and rejects where that fails.
- * @returns whether the conversation has another revision by now than the page has
+ * Reads the lists again; rejects if that fails.
+ * @returns whether the conversation's revision now differs from the page's
  */
 export async function refresh(id: string): Promise<boolean> {
   return await inTurn(async (client) => {
@@ -185,7 +185,7 @@ async function readChanged(): Promise<void> {
   for (const thrown of problems.values()) throw thrown;
 }
 
-/** Forgets all that the server gave. Call when another client, or none, is signed in. */
+/** Forgets all data from the server. Call it when another client, or none, is signed in. */
 export function forgetServer(): void {
   numForgotten++;
   onServer.value = [];
@@ -205,13 +205,13 @@ export const load = (id: string): Promise<Conversation | undefined> =>
     return chat;
   });
 
-/** Keeps the conversation. If the server has not taken it by the time of a sign-out, it is dropped. */
+/** Keeps the conversation. A sign-out drops it unless the server has taken it by then. */
 export const keep = (chat: Conversation): Promise<Kept> => {
   const numBefore = numForgotten;
   return inTurn(async (client) => {
     const id = copies.get(chat.id) ?? chat.id;
     const own = { ...chat, id };
-    // A conversation that the server has, but did not take the last time, is sent again.
+    // Sends again a conversation that the server has, but refused last time.
     if (client === undefined || (isInBrowser(id) && !bases.has(id))) {
       return keepHere(own);
     }
@@ -226,7 +226,7 @@ export const keep = (chat: Conversation): Promise<Kept> => {
   });
 };
 
-/** @param refusal why the server does not keep it; undefined: it was not asked */
+/** @param refusal the server's reason for not keeping it; undefined: it was not asked */
 function keepHere(chat: Conversation, refusal?: string): Kept {
   const { id, isTooLarge } = keepInBrowser(chat);
   if (id !== chat.id) copies.set(chat.id, id);
@@ -251,8 +251,8 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
   try {
     await readList(client);
     if (numForgotten !== numBefore) return { id: chat.id };
-    // It was deleted, or it belongs to a client who was signed in before: the server must not keep it for the present
-    // one.
+    // The conversation was deleted, or belongs to a client who was signed in before: the server must not keep it for
+    // the current one.
     if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
     const copy = { ...chat, id: newId() };
     await putOnServer(copy, 0, client, true);
@@ -308,7 +308,7 @@ export const rename = (id: string, title: string): Promise<string | undefined> =
     }
   });
 
-/** Conversations of the same id are replaced. @returns a message for the visitor, if there is one */
+/** Replaces conversations with the same id. @returns a message for the visitor, if there is one */
 export const bringIn = (chats: readonly Conversation[]): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) {
@@ -319,11 +319,11 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
     return await putAll(chats, client, revisionOf, false);
   });
 
-/** Moves the newest chats first; those beyond the server's limit stay here. @returns a message for the visitor */
+/** Moves the newest chats first; chats beyond the server's limit stay here. @returns a message for the visitor */
 export const moveToServer = (): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) return undefined;
-    // The server may have an earlier state of one that it did not take the last time.
+    // The server may have an earlier state of a conversation that it refused last time.
     const revisionOf = (id: string) => (onServer.value.some((one) => one.id === id) ? (bases.get(id) ?? 0) : 0);
     return await putAll(inBrowser.value, client, revisionOf, true);
   });
@@ -353,7 +353,7 @@ async function putAll(
   return `The server did not keep ${numLeft} of them; ${where}. (${reason})`;
 }
 
-/** @returns the id under which the server has it: another one where another page has changed the conversation */
+/** @returns the conversation's id on the server: a new one where another page has changed it */
 async function putOrCopy(
   chat: Conversation,
   revisionOf: (id: string) => number,
@@ -379,9 +379,9 @@ function setDeclined(isWanted: boolean): void {
   else localStorage.removeItem(DECLINED);
 }
 
-/** All conversations, for an export. Rejects if the server does not give one of them. */
+/** All conversations, for an export. Rejects if the server fails to return one of them. */
 export async function allChats(): Promise<readonly Conversation[]> {
-  // A snapshot, so that a conversation that is moved meanwhile is in the file once.
+  // A snapshot, so that the file has a conversation only once if it moves meanwhile.
   const [rows, ofBrowser, client] = [entries.value, inBrowser.value, keptClient.value];
   const all: Conversation[] = [];
   for (const { id, place } of rows) {

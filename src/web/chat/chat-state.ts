@@ -1,4 +1,4 @@
-/** The conversation that is shown, and what the visitor does to it. */
+/** The conversation on the page, and the visitor's actions on it. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { chatModels, contextOf, models } from "../api/models.js";
 import { clientSignOuts } from "../api/session.js";
@@ -54,16 +54,16 @@ export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
 let numShown = 0;
 /** The latest failure, as a message for the visitor. */
 export const problem = signal<string | undefined>(undefined);
-/** By index of the pane: aborts its running answer. */
+/** Aborts a pane's running answer, by the pane's index. */
 const running = signal<ReadonlyMap<number, AbortController>>(new Map());
 export const isBusy = computed(() => running.value.size > 0);
 export const isAnswering = (index: number): boolean => running.value.has(index);
-/** The panes as they were before a question was taken back to be edited. */
+/** The panes from before a question was withdrawn for editing. */
 export const beforeEdit = signal<readonly Pane[] | undefined>(undefined);
 /** Text for screen readers. */
 export const announcement = signal("");
 
-/** A pane without a model gets the first one of the server. */
+/** The pane's model; without one, the server's first model. */
 export function modelOf({ model }: Pane): string {
   const listed = chatModels(models.value);
   return listed.some(({ id }) => id === model) ? model : (listed[0]?.id ?? model);
@@ -96,7 +96,7 @@ function save(): void {
   });
 }
 
-/** @returns whether the settings make a request; if not, `problem` says why */
+/** @returns whether the settings make a valid request; if not, `problem` has the reason */
 export function canAsk(): boolean {
   try {
     requestOf(chat.value.panes[0]!, chat.value.settings);
@@ -108,7 +108,7 @@ export function canAsk(): boolean {
   }
 }
 
-/** Asks for the pane's last turn, or for more of it. */
+/** Requests an answer to the pane's last turn, or a continuation of it. */
 async function answer(index: number): Promise<void> {
   const pane = { ...chat.value.panes[index]!, model: modelOf(chat.value.panes[index]!) };
   const numBefore = numShown;
@@ -117,7 +117,7 @@ async function answer(index: number): Promise<void> {
   const controller = new AbortController();
   running.value = new Map(running.value).set(index, controller);
   announcement.value = "The model is answering.";
-  // Another conversation may be shown meanwhile.
+  // The page may show another conversation meanwhile.
   const isShown = () => numShown === numBefore;
   const from = pane.turns.at(-1)!;
   const options = { request, from, contextLength: contextOf(pane.model), signal: controller.signal };
@@ -141,7 +141,7 @@ export async function send(content: string, files: Turn["files"] = []): Promise<
   const panes = chat.value.panes.map((pane) => ({ ...pane, turns: withQuestion(pane.turns, question) }));
   chat.value = { ...chat.value, panes };
   const answers = answerAll();
-  // The question is kept before its answer comes.
+  // Saves the question before its answer arrives.
   save();
   await answers;
 }
@@ -151,8 +151,8 @@ export function stop(): void {
 }
 
 /**
- * Keeps the visitor's word with its answer, if the conversation that is shown has that.
- * @param replaced only where this is still the word
+ * Keeps the visitor's feedback with its answer, if the shown conversation has that answer.
+ * @param replaced only replaces this feedback, not a later one
  */
 export function setFeedback(feedback: Feedback, replaced?: Feedback): void {
   const isOf = ({ feedback: own }: Turn) =>
@@ -166,7 +166,7 @@ export function setFeedback(feedback: Feedback, replaced?: Feedback): void {
   save();
 }
 
-/** Goes on where the answer ended, or asks again where there is none. */
+/** Continues the last answer, or asks again where there is none. */
 export async function goOn(index: number): Promise<void> {
   if (!isBusy.value && canAsk()) await answer(index);
 }
@@ -177,7 +177,7 @@ export async function regenerate(index: number): Promise<void> {
   await answer(index);
 }
 
-/** Removes the question at this place of a pane, and all turns after it, in every pane. @returns the question */
+/** Removes the question at this index of a pane, and all turns after it, in every pane. @returns the question */
 export function takeBack(index: number, place: number): Turn | undefined {
   if (isBusy.value) return undefined;
   const { panes } = chat.value;
@@ -187,26 +187,26 @@ export function takeBack(index: number, place: number): Turn | undefined {
   return withdrawn[0];
 }
 
-/** Restores the turns that were taken back. */
+/** Restores the withdrawn turns. */
 export function putBack(): void {
   for (const [index, { turns }] of (beforeEdit.value ?? []).entries()) setPane(index, (pane) => ({ ...pane, turns }));
   beforeEdit.value = undefined;
 }
 
-/** Leaves turns out of what is sent, and goes on. */
+/** Excludes turns from later requests, and goes on. */
 export async function drop(index: number, places: readonly number[]): Promise<void> {
   if (isBusy.value || !canAsk()) return;
   setPane(index, (pane) => ({ ...pane, turns: dropTurns(pane.turns, places) }));
   await answer(index);
 }
 
-/** Gives up an edit, because its conversation leaves the page. */
+/** Abandons an edit, because its conversation leaves the page. */
 function endEdit(): void {
   if (beforeEdit.value !== undefined) bringBack();
   beforeEdit.value = undefined;
 }
 
-/** Makes room for another conversation. An answer that is running is stopped, and its text so far is kept. */
+/** Makes room for another conversation: stops a running answer and keeps its text so far. */
 function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
@@ -222,7 +222,7 @@ export function startOver(): void {
   clear();
 }
 
-/** Nothing of the conversation is kept. */
+/** Clears the page without keeping its conversation. */
 function clear(): void {
   stop();
   numShown++;
@@ -247,7 +247,7 @@ export async function show(id: string): Promise<void> {
     problem.value = errorText(thrown);
     return;
   }
-  // Meanwhile the visitor may have gone on elsewhere, or asked something here.
+  // The visitor may have opened another conversation meanwhile, or asked something here.
   const isElsewhere = numShown !== numBefore || chat.value.id !== before;
   if (isElsewhere || number !== numAsked || (isBusy.value && !wasBusy)) return;
   if (found === undefined) {
@@ -265,17 +265,17 @@ export async function remove(id: string): Promise<void> {
   else if (chat.value.id === id) clear();
 }
 
-/** Renames the conversation. A name without words leaves the old one. */
+/** Renames the conversation. An empty name leaves the old one. */
 export async function renameChat(id: string, name: string): Promise<void> {
   const title = oneLine(name);
   if (title === "") return;
-  // Set at once, so that an answer that ends meanwhile is kept under the new name.
+  // Set immediately, so that an answer that ends meanwhile is saved under the new name.
   if (chat.value.id === id) chat.value = { ...chat.value, title, isNamed: true };
   const trouble = await rename(id, title);
   if (trouble !== undefined) problem.value = trouble;
 }
 
-/** Conversations of the same id are replaced. */
+/** Replaces conversations with the same id. */
 export async function importChats(imported: readonly Conversation[]): Promise<void> {
   problem.value = await bringIn(imported);
 }
@@ -285,8 +285,8 @@ export async function moveChats(): Promise<void> {
 }
 
 /**
- * Reads the list again, because other pages may have changed it. If they have changed the shown conversation, it is
- * shown anew.
+ * Reads the list again, because other pages may have changed it. If they changed the shown conversation, the page shows
+ * its new version.
  */
 async function lookAgain(): Promise<void> {
   const { id } = chat.value;
@@ -298,8 +298,8 @@ async function lookAgain(): Promise<void> {
 }
 
 /**
- * No conversation of one client is shown to another client, or after a sign-out. If the session expired, the page stays
- * as it is.
+ * Hides one client's conversation from the next client and after a sign-out. If the session expired, the page stays as
+ * it is.
  */
 let shownTo: string | undefined;
 let numSignOuts = 0;
@@ -334,7 +334,7 @@ export function setModel(index: number, model: string): void {
   setPane(index, (pane) => ({ ...pane, model }));
 }
 
-/** A second model beside the first begins with the same questions unanswered, so the conversation begins anew. */
+/** A second model starts with the same questions unanswered, so the conversation begins anew. */
 export function setSideBySide(isWanted: boolean): void {
   const [first] = chat.value.panes;
   const second = chatModels(models.value).find(({ id }) => id !== modelOf(first!))?.id ?? modelOf(first!);

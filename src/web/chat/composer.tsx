@@ -1,4 +1,4 @@
-/** Where the visitor writes. */
+/** The message box. */
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attach, onPaste } from "./attach.js";
 import { numDropped } from "./browser-chats.js";
@@ -7,7 +7,7 @@ import { attached, bringBack, draft, putAside, setDraft } from "./draft.js";
 
 const focusInput = () => document.getElementById("input")?.focus();
 
-/** A question that was sent comes back with its files, to be changed. */
+/** Puts a sent question with its files back into the box, for editing. */
 export function edit(paneIndex: number, place: number): void {
   const question = takeBack(paneIndex, place);
   if (question === undefined) return;
@@ -27,7 +27,7 @@ export function beginAnew(): void {
   focusInput();
 }
 
-/** For browsers whose fields do not grow by themselves. */
+/** For browsers whose text fields do not grow automatically. */
 function fitHeight(field: HTMLTextAreaElement): void {
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight + field.offsetHeight - field.clientHeight}px`;

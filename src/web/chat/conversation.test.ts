@@ -73,7 +73,7 @@ test("what is dropped to make room is sent no more; the last question always is"
       const sent = messagesOf(dropped);
       expect(sent).toHaveLength(turns.length - proposedDrop(turns).length);
       expect(sent).toContain(`user: ${turns[lastQuestion(turns)]!.content}`);
-      // Whole exchanges go.
+      // Drops whole exchanges.
       expect(proposedDrop(turns).length % 2).toBe(0);
       expect(droppable(turns).length === 0 || proposedDrop(turns).length > 0).toBe(true);
     }),

@@ -1,11 +1,11 @@
-/** Conversations as data: their turns, and the request that asks for the next one. */
+/** Conversations as data: their turns, and the request for the next turn. */
 import { oneLine } from "../text/one-line.js";
 
 export interface Attachment {
   readonly name: string;
-  /** Of a picture: empty. */
+  /** Empty for a picture. */
   readonly text: string;
-  /** A picture's data, as an address. */
+  /** A picture as a data URL. */
   readonly image?: string;
 }
 
@@ -14,7 +14,7 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** A token of an answer, its probability, and the most likely ones at its place. */
+/** A token of an answer, its probability, and the likeliest tokens at its position. */
 export interface TokenChoice {
   readonly text: string;
   readonly probability: number;
@@ -30,7 +30,7 @@ export interface Speed {
 }
 
 /**
- * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was;
+ * Reasons why an answer is incomplete. cut: the token limit; full: the context is full; broken: the connection failed;
  * stopped: by the visitor; too-long: the conversation does not fit; failed: the server refused.
  */
 export const TROUBLES = ["cut", "full", "broken", "stopped", "too-long", "failed"] as const;
@@ -39,19 +39,19 @@ export type Trouble = (typeof TROUBLES)[number];
 export const RATINGS = ["up", "down"] as const;
 export type Rating = (typeof RATINGS)[number];
 
-/** The names by which the server knows an answer, and the visitor's word on it. */
+/** The server's ids of an answer, and the visitor's feedback on it. */
 export interface Feedback {
   readonly requestId: string;
   readonly rating?: Rating;
-  /** The right answer, in the visitor's words. */
+  /** The visitor's version of the right answer. */
   readonly correction?: string;
-  /** Of the kept answer that this is: its question was another one, which the server found the same. */
+  /** Id of the cached answer that this is; its question was another one that the server considered equal. */
   readonly cacheId?: string;
-  /** The server was told that its kept answer is wrong, and has dropped it. */
+  /** Whether the server was told that its cached answer is wrong, and dropped it. */
   readonly isWrong?: boolean;
 }
 
-/** As servers have them. The second one becomes a part of a path. */
+/** The form of servers' request ids. An id becomes part of a path. */
 export const REQUEST_ID = /^[\x21-\x7e]{1,200}$/;
 export const CACHE_ID = /^[0-9a-f]{32}$/;
 
@@ -63,17 +63,17 @@ export interface Turn {
   readonly files?: readonly Attachment[];
   readonly tokens?: readonly TokenChoice[];
   readonly speed?: Speed;
-  /** Cost in dollars, including that of the answers that it continues; absent: the server does not report it. */
+  /** Cost in dollars, including the answers that this one continues; absent: the server does not report it. */
   readonly cost?: number;
   readonly trouble?: Trouble;
   /** The server's message about the error. */
   readonly error?: string;
   readonly feedback?: Feedback;
-  /** It is shown, and not sent any more. */
+  /** Whether the turn is shown, but excluded from requests. */
   readonly isDropped?: boolean;
 }
 
-/** One model's side of a conversation. Two of them are shown side by side. */
+/** One model's side of a conversation; two can be side by side. */
 export interface Pane {
   readonly model: string;
   readonly turns: readonly Turn[];
@@ -90,14 +90,14 @@ export interface Settings {
   readonly frequencyPenalty: string;
   readonly presencePenalty: string;
   readonly repetitionPenalty: string;
-  /** A stop string on each line. */
+  /** Stop strings, one per line. */
   readonly stop: string;
   readonly format: "text" | "json" | "schema";
   readonly schema: string;
   readonly showsTokens: boolean;
 }
 
-/** Settings that are a number as the visitor writes it; empty: the server's. */
+/** Numeric settings as the visitor typed them; empty: the server's default. */
 export const NUMBER_SETTINGS = [
   "temperature",
   "topP",
@@ -114,7 +114,7 @@ export type NumberSetting = (typeof NUMBER_SETTINGS)[number];
 export interface Conversation {
   readonly id: string;
   readonly title: string;
-  /** The title is the visitor's own, and no longer the first words. */
+  /** Whether the visitor chose the title, instead of the first words. */
   readonly isNamed?: boolean;
   readonly updatedMs: number;
   readonly settings: Settings;
@@ -142,7 +142,7 @@ const NUM_ALTERNATIVES = 5;
 const TITLE_CHARACTERS = 60;
 export const NO_TITLE = "New chat";
 
-/** A fence that is longer than any in the text. */
+/** A fence longer than every fence in the text. */
 function fenceFor(text: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
   return "`".repeat(longest + 1);
@@ -150,7 +150,7 @@ function fenceFor(text: string): string {
 
 const textsIn = (files: readonly Attachment[]) => files.filter(({ image }) => image === undefined);
 
-/** The words that the model reads of a turn: the visitor's texts stand before them. */
+/** The words of a turn for the model: attached texts, then the message. */
 function sentText({ content, files = [] }: Turn): string {
   const parts = textsIn(files).map(({ name, text }) => `File ${name}:\n${fenceFor(text)}\n${text}\n${fenceFor(text)}`);
   return [...parts, content].join("\n\n");
@@ -166,7 +166,7 @@ export function sentContent(turn: Turn): string | readonly object[] {
   return [...(text === "" ? [] : [{ type: "text", text }]), ...pictures];
 }
 
-/** An answer without text is no turn of the conversation. */
+/** Whether a turn is part of requests; an answer without text is not. */
 const isSent = ({ role, content, isDropped, files }: Turn): boolean =>
   isDropped !== true && (content !== "" || (role === "user" && (files?.length ?? 0) > 0));
 
@@ -181,15 +181,13 @@ function responseFormat({ format, schema }: Settings): object | undefined {
   return { type: "json_schema", json_schema: { name: "answer", strict: true, schema: parsed } };
 }
 
-/** Stop strings, one a line; `\n` and `\t` within one are a line break and a tab. */
+/** Stop strings, one per line; `\n` and `\t` within one are a line break and a tab. */
 function stopStrings({ stop }: Settings): readonly string[] | undefined {
   const lines = stop.split("\n").filter((line) => line !== "");
   return lines.length === 0 ? undefined : lines.map((line) => line.replaceAll("\\n", "\n").replaceAll("\\t", "\t"));
 }
 
-/**
- * Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is none.
- */
+/** Omits unset fields, so that the server's defaults apply. Throws a SyntaxError for a malformed schema. */
 export function requestOf({ model, turns }: Pane, settings: Settings): Record<string, unknown> {
   const system = settings.system.trim() === "" ? [] : [{ role: "system", content: settings.system }];
   const sent = turns.filter(isSent);
@@ -217,11 +215,11 @@ export function requestOf({ model, turns }: Pane, settings: Settings): Record<st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** Random. Over plain HTTP from another machine, browsers have no `crypto.randomUUID`. */
+/** A random id. Over plain HTTP from another machine, browsers lack `crypto.randomUUID`. */
 export const newId = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** The place of the last question. −1: there is none. */
+/** Index of the last question; −1: there is none. */
 export const lastQuestion = (turns: readonly Turn[]): number => turns.findLastIndex(({ role }) => role === "user");
 
 /** The turns that can be dropped to make room: those before the last question that are still sent. */
@@ -230,7 +228,7 @@ export function droppable(turns: readonly Turn[]): readonly number[] {
   return [...turns.keys()].filter((i) => i < until && turns[i]!.isDropped !== true);
 }
 
-/** The older half of what can be dropped, in whole exchanges of a question and its answer. */
+/** The older half of the droppable turns, in whole exchanges of a question and its answer. */
 export function proposedDrop(turns: readonly Turn[]): readonly number[] {
   const all = droppable(turns);
   return all.slice(0, 2 * Math.ceil(all.length / 4));
@@ -261,7 +259,7 @@ export function withoutTurns(turns: readonly Turn[], withdrawn: readonly Turn[])
     [...all.keys()].filter((i) => all[i]!.role === "user" && all[i]!.content === content);
   for (const [i, question] of withdrawn.entries()) {
     if (question.role !== "user") continue;
-    // Equal questions are told apart by their number from the end.
+    // Equal questions are distinguished by their number from the end.
     const numEqual = placesOf(withdrawn.slice(i), question).length;
     const place = placesOf(turns, question).at(-numEqual);
     if (place !== undefined) return turns.slice(0, place);
@@ -286,10 +284,10 @@ export function describeSpeed({ numTokens, firstMs, restMs }: Speed): string {
   return `${numTokens} tokens · ${(((numTokens - 1) / restMs) * 1000).toFixed(1)} tokens/s · ${first}`;
 }
 
-/** To the nano-dollar, which is as exact as a gateway counts. @example describeCost(0.0000123) // "$0.0000123" */
+/** To the nano-dollar, the precision of a gateway's ledger. @example describeCost(0.0000123) // "$0.0000123" */
 export const describeCost = (dollars: number): string => `$${dollars.toFixed(9).replace(/\.?0+$/, "")}`;
 
-/** The request as a command; the key stays out. */
+/** The request as a shell command, without the key. */
 export function curlOf(request: Record<string, unknown>, base: string): string {
   const body = JSON.stringify(request).replaceAll("'", "'\\''");
   return `curl -N ${base}v1/chat/completions -H "Authorization: Bearer $API_KEY" -H 'Content-Type: application/json' -d '${body}'`;

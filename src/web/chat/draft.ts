@@ -1,6 +1,6 @@
 /**
- * The message that is being written. Its words outlive a reload of the tab; its files do not, for which the tab's store
- * is too small.
+ * The message being written. Its text survives a reload of the tab; its files do not, because the tab's store is too
+ * small for them.
  */
 import { effect, signal } from "@preact/signals";
 import type { Attachment } from "./conversation.js";
@@ -31,7 +31,7 @@ export function putAside(): void {
   aside ??= [draft.value, attached.value];
 }
 
-/** Brings back the draft that was put aside, or empties the box. */
+/** Restores the saved draft, or empties the box. */
 export function bringBack(): void {
   setDraft(...(aside ?? ["", []]));
   aside = undefined;

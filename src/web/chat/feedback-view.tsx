@@ -1,4 +1,4 @@
-/** Under an answer: thumbs, a correction, and the end of a kept answer that was given to another question. */
+/** Below an answer: thumbs, a correction, and a button against a cached answer to another question. */
 import { useSignal } from "@preact/signals";
 import { session } from "../api/session.js";
 import type { Feedback, Rating } from "./conversation.js";
@@ -6,7 +6,7 @@ import { correct, rate, reportWrong } from "./feedback.js";
 
 const THUMB = "M2 10h4v11H2zM8 10l4-8a2.5 2.5 0 0 1 2.3 3L13.6 9H20a2 2 0 0 1 2 2.3l-1.3 8a2 2 0 0 1-2 1.7H8z";
 const LABELS: Readonly<Record<Rating, string>> = { up: "Good answer", down: "Bad answer" };
-/** The server takes more bytes of any text. */
+/** Longest correction; the server accepts longer texts. */
 const MOST_CHARACTERS = 4000;
 
 function Thumb({ feedback, rating }: { readonly feedback: Feedback; readonly rating: Rating }) {

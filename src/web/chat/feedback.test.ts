@@ -1,4 +1,4 @@
-/** Words on answers, from the headers of an answer to what the server is told and the conversation keeps. */
+/** Feedback on answers: from the headers of an answer to the server's record and the kept conversation. */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Feedback } from "./conversation.js";
 

@@ -1,4 +1,4 @@
-/** Goes to the place of a conversation that a search has found. */
+/** Scrolls to a search result within its conversation. */
 import { signal } from "@preact/signals";
 
 /** The turn to scroll to, and the pattern of the words to highlight there. */
@@ -24,7 +24,7 @@ function textNodeWith(
   return undefined;
 }
 
-/** Words that markdown divides, as in "half **bold**", have no mark: then the turn is shown. */
+/** Words that markdown divides, as in "half **bold**", have no highlight: the turn is shown instead. */
 export function goToFound(turn: Element, pattern: RegExp): void {
   const found = textNodeWith(turn.querySelector(".text") ?? turn, pattern) ?? textNodeWith(turn, pattern);
   const place = found?.node.parentElement ?? turn;

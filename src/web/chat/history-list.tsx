@@ -1,6 +1,4 @@
-/**
- * Conversations, in this browser and on the server: shown, searched, renamed, removed, moved, taken out and brought in.
- */
+/** Conversations in this browser and on the server: open, search, rename, delete, move, export and import them. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../parts/load.js";
@@ -16,7 +14,7 @@ import { type FoundChat, foundChats, pattern, searchError, wanted } from "./sear
 const MOST_FOUND = 100;
 
 const shownId = computed(() => chat.value.id);
-/** Id of the chat whose title is being written. */
+/** Id of the chat whose title the visitor is editing. */
 const renamed = signal<string | undefined>(undefined);
 
 function TitleField({ id, title }: ShelfEntry) {
@@ -32,7 +30,7 @@ function TitleField({ id, title }: ShelfEntry) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;
-    // An Escape that ends the renaming leaves the drawer open.
+    // Escape ends the renaming, and leaves the drawer open.
     event.stopPropagation();
     const entry = field.current!.closest("li")!;
     end(event.key === "Enter");
@@ -52,7 +50,7 @@ function TitleField({ id, title }: ShelfEntry) {
   );
 }
 
-/** @param onOpen its conversation is shown */
+/** @param onOpen called when its conversation is shown */
 function Entry({ entry, place, onOpen }: FoundChat & { onOpen(): void }) {
   const { id, title } = entry;
   if (renamed.value === id) {
@@ -116,7 +114,7 @@ function SearchField() {
   const onKeyDown = (event: KeyboardEvent & { readonly currentTarget: HTMLInputElement }) => {
     if (event.key === "Escape" && wanted.value !== "") {
       wanted.value = "";
-      // The drawer stays open.
+      // Keeps the drawer open.
       event.stopPropagation();
     }
     if (event.key === "ArrowDown") {
@@ -149,8 +147,8 @@ function foundText(found: readonly FoundChat[] | undefined): string {
 }
 
 /**
- * @param onNew a new chat has begun, and its message box has the focus
- * @param onOpen another conversation is shown
+ * @param onNew called when a new chat has begun and its message box has the focus
+ * @param onOpen called when another conversation is shown
  */
 export function HistoryList({ onNew, onOpen }: { onNew(): void; onOpen(): void }) {
   const found = foundChats.value;

@@ -1,6 +1,6 @@
-/** Pictures that models may see: as data in the address, which requests, pages and kept conversations all take. */
+/** Pictures for models, as data URLs, which requests, pages and kept conversations all accept. */
 
-/** By its first bytes; a file's name says nothing for certain. */
+/** Types by a file's first bytes, since its name proves nothing. */
 const KINDS: readonly (readonly [type: string, start: RegExp])[] = [
   ["image/png", /^\x89PNG\r\n/],
   ["image/jpeg", /^\xff\xd8\xff/],
@@ -8,7 +8,7 @@ const KINDS: readonly (readonly [type: string, start: RegExp])[] = [
   ["image/webp", /^RIFF[\s\S]{4}WEBP/],
 ];
 const START_BYTES = 12;
-/** Arguments of one call. */
+/** Most arguments of one call. */
 const CHUNK_BYTES = 8192;
 
 const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
@@ -22,7 +22,7 @@ const binary = (bytes: Uint8Array): string => {
   return text;
 };
 
-/** @returns undefined where the bytes are no picture that models take */
+/** @returns undefined unless the bytes are a picture of a type that models accept */
 export function pictureOf(bytes: Uint8Array): string | undefined {
   const start = binary(bytes.subarray(0, START_BYTES));
   const kind = KINDS.find(([, pattern]) => pattern.test(start));

@@ -11,10 +11,10 @@ import { HistoryList } from "./history-list.js";
 import { SettingsPanel } from "./settings-panel.js";
 import { TurnView } from "./turn-view.js";
 
-/** Closer to the end than this, the log follows the answer. */
+/** Distance from the end within which the log follows the answer. */
 const NEAR_PIXELS = 60;
 
-/** On a narrow page one of them lies over the conversation. */
+/** The open drawer; on a narrow page a drawer covers the conversation. */
 const drawer = signal<"history" | "settings" | undefined>(undefined);
 
 function PaneView({
@@ -53,7 +53,7 @@ function PaneView({
   );
 }
 
-/** Gives the focus back to the drawer's button. */
+/** Returns the focus to the drawer's button. */
 function closeDrawer(): void {
   if (drawer.value === undefined) return;
   const button = document.getElementById(`opens-${drawer.value}`);

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { type Conversation, DEFAULT_SETTINGS, TROUBLES } from "./conversation.js";
 import { parseChats, readChats, type TextStore, writeChats } from "./saved-chats.js";
 
-/** Room for so many characters. */
+/** A store with room for `room` characters. */
 function storeOf(room: number): TextStore {
   let text: string | null = null;
   return {
@@ -81,7 +81,7 @@ test("beyond the most that a list holds the oldest go, though there is room", ()
   expect([kept.length, kept.at(-1)!.id, numDropped]).toEqual([1000, "3", 3]);
 });
 
-/** Objects with the keys of ours; each value has its own form, or any other. */
+/** Objects with our keys; each value has its own form, or any other. */
 const shaped = (keys: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
   fc.record(
     Object.fromEntries(
@@ -134,7 +134,7 @@ const conversation = shaped({
   panes: fc.array(shaped({ model: fc.string(), turns: fc.array(turn, { maxLength: 3 }) }), { maxLength: 3 }),
 });
 
-/** The form as the page relies on it. */
+/** The form that the page relies on. */
 const amount = z.number().min(0);
 const form = z.strictObject({
   id: z.string(),

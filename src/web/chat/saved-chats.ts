@@ -1,6 +1,6 @@
 /**
- * Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken
- * for one.
+ * Conversations in the browser's own store. Stored and imported texts can have any form; only our own form counts as a
+ * conversation.
  */
 import { oneLine } from "../text/one-line.js";
 import {
@@ -103,7 +103,7 @@ function settingsOf(value: unknown): Settings {
 
 export const titleFrom = (value: unknown): string => oneLine(textOf(value)) || NO_TITLE;
 
-/** @returns undefined if the value is none */
+/** @returns undefined if the value is not a conversation */
 export function conversationOf(value: unknown): Conversation | undefined {
   if (!isObject(value) || typeof value.id !== "string" || !Array.isArray(value.panes)) return undefined;
   const panes = value.panes.flatMap((pane) => paneOf(pane) ?? []).slice(0, 2);
@@ -120,7 +120,7 @@ export function conversationOf(value: unknown): Conversation | undefined {
   };
 }
 
-/** @returns the conversations of an exported text; empty if it has none */
+/** @returns the conversations of an exported text; empty if there are none */
 export function parseChats(text: string): readonly Conversation[] {
   try {
     const value: unknown = JSON.parse(text);
@@ -130,19 +130,19 @@ export function parseChats(text: string): readonly Conversation[] {
   }
 }
 
-/** The newest first. */
+/** Newest first. */
 export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(CHATS_KEY) ?? "[]");
 
 interface Written {
-  /** The one that changed last comes first. */
+  /** The latest changed comes first. */
   readonly kept: readonly Conversation[];
-  /** Ids of those that have no room even alone: of them the store keeps an earlier state, if it had one. */
+  /** Ids of conversations that do not fit even alone; the store keeps their earlier states, if it had any. */
   readonly tooLarge: readonly string[];
-  /** How many others went, for want of room. */
+  /** Number of other conversations that were dropped for lack of room. */
   readonly numDropped: number;
 }
 
-/** Where the browser has no room, the oldest go. */
+/** Writes the conversations. Where the browser lacks room, the oldest are dropped. */
 export function writeChats(store: TextStore, chats: readonly Conversation[]): Written {
   const wanted = [...chats].sort(byTime).slice(0, MOST_CHATS);
   const texts = new Map(wanted.map((chat) => [chat, textOfChat(chat)]));
@@ -156,7 +156,7 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): Wr
   };
   if (isWritten(wanted)) return { kept: wanted, tooLarge: [], numDropped: chats.length - wanted.length };
   const before = store.getItem(CHATS_KEY) ?? "[]";
-  // A text that is no longer than the store's has room. Others are tried alone: one that fails leaves all as it was.
+  // A text no longer than its stored version fits. Longer ones are tried alone; a failed write changes nothing.
   const isTooLarge = (chat: Conversation) => texts.get(chat)!.length > before.length && !isWritten([chat]);
   const tooLarge = wanted.filter(isTooLarge).map(({ id }) => id);
   const earlier = parseChats(before).filter(({ id }) => tooLarge.includes(id));
@@ -169,5 +169,5 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): Wr
 
 const byTime = (a: Conversation, b: Conversation): number => b.updatedMs - a.updatedMs;
 
-/** Without the probabilities of tokens, which are many times as long as the text. */
+/** Omits the tokens' probabilities, which are many times as long as the text. */
 const textOfChat = (chat: Conversation): string => JSON.stringify(conversationOf(chat));

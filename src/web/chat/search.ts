@@ -1,11 +1,11 @@
-/** Searches the conversations: their titles, messages, answers and files. */
+/** Searches the conversations' titles, messages, answers and files. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { errorText } from "../parts/load.js";
 import { withoutUnseen } from "../text/one-line.js";
 import { entries, knownChats, readServerTexts, type ShelfEntry } from "./chat-shelf.js";
 import type { Conversation } from "./conversation.js";
 
-/** Where the words stand first. */
+/** The first place of the words. */
 export interface FoundPlace {
   readonly pane: number;
   readonly turn: number;
@@ -16,19 +16,19 @@ export interface FoundPlace {
 
 export interface FoundChat {
   readonly entry: ShelfEntry;
-  /** Undefined: the title alone has the words. */
+  /** Undefined: only the title has the words. */
   readonly place: FoundPlace | undefined;
 }
 
 const BEFORE_CHARACTERS = 30;
 const AFTER_CHARACTERS = 90;
 
-/** The words that the visitor searches for. */
+/** The search words. */
 export const wanted = signal("");
-/** Why some texts were not searched. */
+/** The reason why some texts were not searched. */
 export const searchError = signal<string | undefined>(undefined);
 
-/** The words in any case, with any space between them; undefined: there are none. */
+/** The words in any case, with any white space between them; undefined: there are none. */
 export function patternOf(words: string): RegExp | undefined {
   const parts = words.trim().split(/\s+/);
   if (parts[0] === "") return undefined;
@@ -58,7 +58,7 @@ export function placeIn({ panes }: Conversation, pattern: RegExp): FoundPlace | 
 
 export const pattern = computed(() => patternOf(wanted.value));
 
-/** A text that has not changed is searched once for the same words. */
+/** Caches the result for an unchanged text and the same words. */
 const places = computed(() => {
   const known = new WeakMap<Conversation, { readonly place: FoundPlace | undefined }>();
   const sought = pattern.value;
@@ -72,7 +72,7 @@ const places = computed(() => {
   };
 });
 
-/** Undefined: nothing is looked for. */
+/** Undefined: there is no search. */
 export const foundChats = computed<readonly FoundChat[] | undefined>(() => {
   const sought = pattern.value;
   if (sought === undefined) return undefined;
@@ -83,7 +83,7 @@ export const foundChats = computed<readonly FoundChat[] | undefined>(() => {
   });
 });
 
-// The server's list has titles; its texts are read once somebody searches them.
+// The server's list has titles; a search loads the texts.
 effect(() => {
   if (pattern.value === undefined) searchError.value = undefined;
   if (pattern.value === undefined || entries.value.length === 0) return;

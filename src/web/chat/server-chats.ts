@@ -1,4 +1,4 @@
-/** Conversations that the server keeps for the client who is signed in: /v1/chats. */
+/** Conversations that the server keeps for the signed-in client: /v1/chats. */
 import { ApiError, call } from "../api/client.js";
 import { type Conversation, NUMBER_SETTINGS, newId } from "./conversation.js";
 import { conversationOf, titleFrom } from "./saved-chats.js";
@@ -12,7 +12,7 @@ export interface ServerChat {
   readonly revision: number;
 }
 
-/** Limits of the server. */
+/** The server's limits. */
 const MOST_NAME_CHARACTERS = 512;
 const ID = /^[\w-]{1,64}$/;
 
@@ -56,21 +56,21 @@ export async function removeServerChat({ id, revision }: ServerChat, client: str
   await call(`${PATH}/${id}?revision=${revision}`, { method: "DELETE", client });
 }
 
-/** Another page has changed it, or deleted it. */
+/** Whether another page has changed or deleted the conversation. */
 export const isConflict = (thrown: unknown): boolean =>
   thrown instanceof ApiError && thrown.code === "conversation_changed";
 
-/** The server has it no more. */
+/** Whether the server no longer has the conversation. */
 export const isGone = (thrown: unknown): boolean => thrown instanceof ApiError && thrown.status === 404;
 
-/** The server cannot be reached, or does not know the client any more. */
+/** Whether the server is unreachable, or no longer knows the client. */
 export const isNoAnswer = (thrown: unknown): boolean =>
   thrown instanceof TypeError || (thrown instanceof ApiError && thrown.status === 401);
 
-/** The chat, under an id that the server takes: imported ones may have any. */
+/** The chat under an id that the server accepts, since imported chats may have any id. */
 export const withServerId = (chat: Conversation): Conversation => (ID.test(chat.id) ? chat : { ...chat, id: newId() });
 
-/** As the server takes it: what the page alone knows of a turn is left out, and names are cut. */
+/** The chat in the server's form: without the fields of a turn that only the page uses, and with shortened names. */
 function uploadOf(chat: Conversation): object {
   const { id: _id, title, isNamed, updatedMs, settings, panes } = conversationOf(chat)!;
   const cut = (text: string): string => text.slice(0, MOST_NAME_CHARACTERS);

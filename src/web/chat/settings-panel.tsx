@@ -1,4 +1,4 @@
-/** How answers are drawn, and the models that give them. */
+/** Sampling settings, and the choice of models. */
 import { chatModels, models } from "../api/models.js";
 import { CopyButton } from "../parts/copy.js";
 import { chat, modelOf, setModel, setSettings, setSideBySide } from "./chat-state.js";
@@ -35,7 +35,7 @@ const NUMBERS: readonly NumberField[] = [
   { name: "seed", label: "Seed", step: "1", min: 0 },
 ];
 
-/** Wanted less often. */
+/** Settings that few visitors need. */
 const MORE_NUMBERS: readonly NumberField[] = [
   { name: "topK", label: "Top k", step: "1", min: -1 },
   { name: "minP", label: "Min p", step: "0.01", min: 0 },

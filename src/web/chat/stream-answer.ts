@@ -1,4 +1,4 @@
-/** Streams one answer: from the events of the server to a turn that grows. */
+/** Streams one answer: turns the server's events into a growing turn. */
 import { ApiError, call } from "../api/client.js";
 import { eventsOf } from "../api/events.js";
 import {
@@ -44,11 +44,11 @@ interface Chunk {
 
 interface StreamOptions {
   readonly request: Record<string, unknown>;
-  /** The answer so far, where it is continued. */
+  /** The answer so far, if the request continues one. */
   readonly from: Turn;
   readonly contextLength: number | undefined;
   readonly signal: AbortSignal;
-  /** Called with the turn each time that it has grown. */
+  /** Called with the turn each time it grows. */
   update(turn: Turn): void;
 }
 
@@ -70,7 +70,7 @@ function withCalls(known: readonly ToolCall[], deltas: NonNullable<Delta["tool_c
   return calls;
 }
 
-/** The names by which the server takes a word on the answer. */
+/** The ids by which the server accepts feedback on the answer. */
 function feedbackIn(headers: Headers): Feedback | undefined {
   const requestId = headers.get("x-request-id") ?? "";
   if (!REQUEST_ID.test(requestId)) return undefined;
@@ -79,9 +79,9 @@ function feedbackIn(headers: Headers): Feedback | undefined {
   return { requestId, ...(isSemantic ? { cacheId } : {}) };
 }
 
-/** Never rejects: an answer that fails is a turn that says so. */
+/** Never rejects: a failed answer is a turn with the error. */
 export async function streamAnswer(options: StreamOptions): Promise<Turn> {
-  // A word on the answer so far is none on more of it.
+  // Feedback on the answer so far does not apply to its continuation.
   const { trouble: _trouble, error: _error, feedback: _feedback, ...from } = options.from;
   let turn: Turn = from;
   const fail = (trouble: Trouble, error?: string): Turn => ({
@@ -98,7 +98,7 @@ export async function streamAnswer(options: StreamOptions): Promise<Turn> {
   } catch (thrown) {
     if (options.signal.aborted) return fail("stopped");
     if (thrown instanceof ApiError && CONTEXT_CODES.includes(thrown.code)) return fail("too-long", thrown.message);
-    // A connection that is cut within an answer is an error without a code.
+    // A connection that fails within an answer causes an error without a code.
     if (!(thrown instanceof ApiError) && turn.content !== "") return fail("broken");
     return fail("failed", (thrown as Error).message);
   }

@@ -1,10 +1,10 @@
-/** An answer token by token: how sure the model was, and what else it would have said. */
+/** An answer token by token: the model's probability of each token, and its alternatives. */
 import { useSignal } from "@preact/signals";
 import type { TokenChoice } from "./conversation.js";
 
 const percent = (probability: number): string => `${(100 * probability).toFixed(1)} %`;
 
-/** Tenths of probability are classes, since the page's policy forbids styles in attributes. */
+/** Tenths of probability are classes, because the page's policy forbids style attributes. */
 const classOf = ({ probability }: TokenChoice): string => `token p${Math.min(9, Math.floor(10 * probability))}`;
 
 export function TokenView({ tokens }: { readonly tokens: readonly TokenChoice[] }) {

@@ -1,4 +1,4 @@
-/** One turn of a conversation, and what can be done about the last one. */
+/** One turn of a conversation, and the actions on the last one. */
 import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
 import { CopyButton } from "../parts/copy.js";
@@ -42,7 +42,7 @@ function troubleText({ trouble, error, content }: Turn, pane: Pane): string {
   return trouble === undefined ? "" : texts[trouble];
 }
 
-/** The visitor sees and chooses the turns that go. */
+/** The visitor sees and chooses the turns to drop. */
 function DropChoice({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
   const chosen = useSignal<readonly number[]>(proposedDrop(pane.turns));
   const toggle = (place: number) => {

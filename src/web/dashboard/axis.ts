@@ -1,11 +1,11 @@
 /** The time that a chart shows. */
 
-/** A page that was just opened shows this much time. */
+/** Least span: a page that was just opened shows this much time. */
 const FEWEST_SECONDS = 120;
 
 /**
- * Seconds since 1970, from the oldest point to the newest. The chart's library knows them too, but adds a thousand days
- * to one point alone.
+ * Seconds since 1970, from the oldest point to the newest. The chart library's own range is a thousand days too long
+ * for a single point.
  *
  * @param times milliseconds since 1970, the oldest first
  */

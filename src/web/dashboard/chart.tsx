@@ -1,4 +1,4 @@
-/** Figures over time. The library that draws them is loaded with the first chart. */
+/** Figures over time. The chart library loads with the first chart. */
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { timeAxis } from "./axis.js";
@@ -16,7 +16,7 @@ interface ChartProps {
   readonly times: readonly number[];
   readonly series: readonly Series[];
   readonly events: readonly ServerEvent[];
-  /** A dashed line; absent: there is none. */
+  /** A dashed line; absent: the chart has none. */
   readonly target?: number | undefined;
 }
 
@@ -30,13 +30,13 @@ const colorOf = (name: string): string => getComputedStyle(document.documentElem
 export function shownNumber(value: number | undefined): string {
   if (value === undefined) return "–";
   if (Number.isInteger(value) || value >= 100) return Math.round(value).toLocaleString("en");
-  // Of small ones, such as dollars, two digits.
+  // Small values, such as dollars, get two digits.
   return value < 0.1 ? String(Number(value.toPrecision(2))) : value.toFixed(value >= 1 ? 1 : 2);
 }
 
 type Shown = Pick<ChartProps, "times" | "series" | "target">;
 
-/** The target's line comes last, and is there without a target too: a chart's lines are fixed when it is made. */
+/** The target's line comes last, and exists without a target too: a chart's lines are fixed when it is created. */
 function dataOf({ times, series, target }: Shown): uPlot.AlignedData {
   return [
     times.map((ms) => ms / 1000),
@@ -45,7 +45,7 @@ function dataOf({ times, series, target }: Shown): uPlot.AlignedData {
   ];
 }
 
-/** A line for each event, over the plot's own canvas. */
+/** Draws a line for each event over the plot's own canvas. */
 function placeMarks({ over, scales, valToPos }: uPlot, events: readonly ServerEvent[]): void {
   for (const mark of over.querySelectorAll(".mark")) mark.remove();
   const { min, max } = scales.x!;
@@ -66,7 +66,7 @@ export function Chart({ title, unit, times, series, events, target }: ChartProps
   latest.current = { times, series, events, target };
   useEffect(() => {
     let isOver = false;
-    // It is gone from the reference before this effect ends.
+    // The reference loses the element before this effect ends.
     const holder = element.current!;
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: holder.clientWidth, height: HEIGHT }));
     void import("uplot").then(({ default: Plot }) => {

@@ -1,4 +1,4 @@
-/** The dashboard: what the server does now, what binds it, and what it did in the last hour, day and week. */
+/** The dashboard: the server's current state and bottleneck, and its last hour, day and week. */
 import { useEffect } from "preact/hooks";
 import { FigureTile } from "../parts/tile.js";
 import { Chart, shownNumber } from "./chart.js";
@@ -49,7 +49,7 @@ function Tile({
   return <FigureTile name={name} value={shownNumber(value)} unit={unit} />;
 }
 
-/** A p95, and whether it keeps to what the operator wants. */
+/** A p95, and whether it keeps the operator's target. */
 function TargetTile({
   name,
   value,
@@ -74,7 +74,7 @@ function TargetTile({
   );
 }
 
-/** A tile for a figure that few servers report; without the figure there is no tile. */
+/** A tile for a figure that few servers report; absent without the figure. */
 function RareTile({
   name,
   value,
@@ -268,7 +268,7 @@ export function Dashboard() {
         <div class="charts">
           {CHARTS.map(({ title, unit, lines, target }) => {
             const series = lines.map(([label, value]) => ({ label, values: all.map(value) }));
-            // A figure that the server does not report has no chart.
+            // A chart exists only for figures that the server reports.
             const isTold = series.some(({ values }) => values.some((value) => value !== undefined));
             const limit = target && last.targets?.[target];
             const shown = { title, unit, times, series, events, target: limit };

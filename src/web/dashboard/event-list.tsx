@@ -1,6 +1,4 @@
-/**
- * What happened in the time that the charts show, as a table: the marks in the charts are for eyes and a pointer alone.
- */
+/** Events of the charts' time as a table, since marks in the charts need eyes and a pointer. */
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 import type { ServerEvent } from "./load.js";

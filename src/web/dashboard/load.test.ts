@@ -6,7 +6,7 @@ const load: Load = { atMs: 1000, tokensOutPerS: 100, draftedPerS: 40, promptShar
 
 test("shares follow from what the server sends, and are unknown where it sends nothing", () => {
   expect(draftedShare(load)).toBe(0.4);
-  // Tokens of requests that were cut off.
+  // Includes tokens of requests that were cut off.
   expect(draftedShare({ ...load, draftedPerS: 120 })).toBe(1);
   expect(draftedShare({ ...load, tokensOutPerS: 0 })).toBeUndefined();
   expect(answerShare(load)).toBeCloseTo(0.7, 9);

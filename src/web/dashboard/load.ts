@@ -1,6 +1,6 @@
 /**
- * The dashboard's figures, as the server sends them, and what the server says of them. A figure is absent where the
- * server does not know it.
+ * The dashboard's figures as the server sends them, and its messages about them. A figure is absent where the server
+ * does not know it.
  */
 
 interface Quantiles {
@@ -9,7 +9,7 @@ interface Quantiles {
   readonly p99?: number;
 }
 
-/** Something that happened to the server. */
+/** An event on the server. */
 export interface ServerEvent {
   readonly atMs: number;
   readonly kind: string;
@@ -19,13 +19,13 @@ export interface ServerEvent {
 /** The server's bottleneck. */
 export interface Binding {
   readonly name: "memory" | "seats" | "queue" | "host" | "prefill" | "decode" | "steps" | "nothing";
-  /** The metric that says so, with its value. */
+  /** The metric that shows the bottleneck, with its value. */
   readonly evidence: string;
   /** A change that would help. */
   readonly advice: string;
 }
 
-/** Milliseconds that the operator wants for 95 requests in 100. */
+/** The operator's targets for 95 requests in 100, in milliseconds. */
 export interface Targets {
   readonly ttftMs?: number;
   readonly tpotMs?: number;
@@ -54,7 +54,7 @@ export interface Load {
   readonly prefixSavedPerS?: number;
   readonly draftedPerS?: number;
   readonly savedPerS?: number;
-  /** Dollars an hour, of a tenant. */
+  /** Dollars per hour of a tenant. */
   readonly costPerH?: number;
   readonly savedCostPerH?: number;
   /** Milliseconds. */
@@ -63,18 +63,18 @@ export interface Load {
   readonly queue: Quantiles;
   /** Events since the previous figures; absent: none. */
   readonly events?: readonly ServerEvent[];
-  /** Only in live figures, and not in a tenant's. */
+  /** Only in live figures of the whole server or of a part other than a tenant. */
   readonly binding?: Binding;
   /** Only in live figures. */
   readonly targets?: Targets;
 }
 
-/** Share of the answers' tokens that drafts gave. */
+/** Share of the answers' tokens that came from drafts. */
 export const draftedShare = ({ draftedPerS, tokensOutPerS }: Load): number | undefined =>
   draftedPerS === undefined || tokensOutPerS === undefined || tokensOutPerS === 0
     ? undefined
     : Math.min(1, draftedPerS / tokensOutPerS);
 
-/** Share of the steps' time that answers take. */
+/** Share of the steps' time for answers. */
 export const answerShare = ({ promptShare }: Load): number | undefined =>
   promptShare === undefined ? undefined : 1 - promptShare;

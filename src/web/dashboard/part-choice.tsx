@@ -1,9 +1,9 @@
-/** Whose figures the dashboard shows: the whole server's, or those of one model, instance or tenant of a fleet. */
+/** Chooses the figures on the dashboard: the whole server's, or those of one model, instance or tenant of a fleet. */
 import { wantedSignIn } from "../api/client.js";
 import { session } from "../api/session.js";
 import { type Part, part, parts, queryOf } from "./watch.js";
 
-/** A tenant that has not asked for anything since the gateway's start may still be one. */
+/** A tenant without requests since the gateway's start may still exist. */
 const ABSENT = { model: "gone", instance: "gone", tenant: "no requests" } as const;
 
 function Choices({ kind, label }: { readonly kind: Part["kind"]; readonly label: string }) {
@@ -20,7 +20,7 @@ function Choices({ kind, label }: { readonly kind: Part["kind"]; readonly label:
   );
 }
 
-/** The server tells only operators of tenants. */
+/** The server shows tenants only to operators. */
 const mustSignIn = (): boolean => session.value?.role == null && (session.value?.ways ?? []).length > 0;
 
 export function PartChoice() {

@@ -1,4 +1,4 @@
-/** The last requests: who asked, what came, and a bar with the time of each part. */
+/** The last requests: the client, the result, and a bar with the time of each part. */
 import { type Signal, useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { health, isFleet } from "../fleet/server-kind.js";
@@ -38,7 +38,7 @@ interface Answer {
   readonly data: readonly Row[];
 }
 
-/** In the order of time. */
+/** In order of time. */
 const PARTS = [
   ["policies_ms", "policies"],
   ["routing_ms", "choice of an instance"],
@@ -53,7 +53,7 @@ const EVERY_MS = 2000;
 
 const milliseconds = (value: number | undefined): string => (value === undefined ? "–" : `${shownNumber(value)} ms`);
 
-/** A part of each hundredth of the longest shown request. */
+/** A bar in hundredths of the longest shown request. */
 function Bar({ row, longestMs }: { readonly row: Row; readonly longestMs: number }) {
   let end = 0;
   const parts = PARTS.map(([name, label], i) => {
@@ -190,7 +190,7 @@ interface RequestRowsProps {
   toggle(): void;
 }
 
-/** A request, and its detail where it is open. */
+/** A request's row, with its detail where it is open. */
 function RequestRows({ row, longestMs, numColumns, isOpen, toggle }: RequestRowsProps) {
   return (
     <>
@@ -239,7 +239,7 @@ export function RequestsPage() {
   if (id.value !== "") query.set("id", id.value);
   const asker = isFleet.value ? "operator" : "client";
   const path = `watch/requests?${query}`;
-  // Who may read them depends on the server.
+  // The server decides who may read the requests.
   const isLearnt = health.value !== undefined;
   const get = async () => (isLearnt ? await getJson<Answer>(path, asker) : undefined);
   const { data, error } = useLoaded(get, { when: [path, asker, isLearnt], everyMs: EVERY_MS });

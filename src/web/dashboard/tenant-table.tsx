@@ -1,5 +1,6 @@
 /**
- * What each tenant of a gateway does now, the dearest first, for operators: the others are not told that there are any.
+ * The current load of each tenant of a gateway, the most expensive first. Only operators see it; other visitors never
+ * learn that tenants exist.
  */
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
@@ -8,7 +9,7 @@ import { shownNumber } from "./chart.js";
 import type { Load } from "./load.js";
 import { camelNames, part, queryOf } from "./watch.js";
 
-/** As often as the server looks. */
+/** The server's own interval. */
 const EVERY_MS = 10_000;
 
 interface TenantLoad extends Load {

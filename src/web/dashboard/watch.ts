@@ -1,6 +1,5 @@
 /**
- * The server's figures: each second while the dashboard is shown, and those of the time before from the server's
- * history.
+ * The server's figures: live ones each second while the dashboard is shown, and earlier ones from the server's history.
  */
 import { effect, signal } from "@preact/signals";
 import { type Asker, call, getJson } from "../api/client.js";
@@ -12,7 +11,7 @@ const AGAIN_MS = 1000;
 /** A stream without an event for this long counts as dead. */
 const SILENT_MS = 5000;
 const MOST_POINTS = 3600;
-/** Interval of reading the list of parts again, since instances come and go. */
+/** Interval at which the list of parts is read again, since instances come and go. */
 const PARTS_MS = 10_000;
 
 export const SPANS = { live: "Now", hour: "Hour", day: "Day", week: "Week" } as const;
@@ -29,7 +28,7 @@ export const queryOf = ({ kind, name }: Pick<Part, "kind" | "name">): string => 
 
 export const isTenant = (query: string): boolean => query.startsWith("tenant=");
 
-/** Only those who run the server see a tenant's figures. */
+/** Only operators see a tenant's figures. */
 const askerOf = (query: string): Asker => (isTenant(query) ? "operator" : "client");
 
 /** The span of time that the charts show. */
@@ -47,11 +46,11 @@ export const watchError = signal<string | undefined>(undefined);
 export const latest = (): Load | undefined => seen.value.at(-1);
 export const shownLoads = (): readonly Load[] => (span.value === "live" ? seen.value : past.value);
 
-/** Events of the time that the charts show, oldest first. */
+/** Events of the charts' time, oldest first. */
 export const shownEvents = (): readonly ServerEvent[] =>
   span.value === "live" ? seen.value.flatMap(({ events = [] }) => events) : pastEvents.value;
 
-/** Names as the API has them, `tokens_in_per_s`, to the names of this code. */
+/** Converts the API's names, such as `tokens_in_per_s`, to the names of this code. */
 export function camelNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelNames);
   if (typeof value !== "object" || value === null) return value;
@@ -71,14 +70,14 @@ async function follow(signal: AbortSignal): Promise<void> {
     const init = { signal: AbortSignal.any([signal, silence.signal]), as: askerOf(part.value) };
     const { body } = await call(`watch/live?${part.value}`, init);
     for await (const load of eventsOf(body!)) {
-      // What was read before the end of the stream.
+      // These figures arrived before the end of the stream.
       if (signal.aborted) break;
       wait();
       seen.value = [...seen.value, camelNames(load) as Load].slice(-MOST_POINTS);
       watchError.value = undefined;
     }
   } catch (thrown) {
-    // The server may be starting again.
+    // The server may be restarting.
     if (!signal.aborted) watchError.value = (thrown as Error).message;
   } finally {
     clearTimeout(timer!);
@@ -104,7 +103,7 @@ function readPast(wanted: Span, whose: string): () => void {
   pastEvents.value = [];
   const again = async (): Promise<void> => {
     let waitMs = AGAIN_MS;
-    // A failure shows in the live figures too.
+    // The live figures show a failure too.
     const answer = document.hidden
       ? undefined
       : await getJson(`watch/history?window=${wanted}&${whose}`, askerOf(whose)).catch(() => undefined);
@@ -129,11 +128,11 @@ export function watch(): () => void {
   let following = new AbortController();
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
-  // A page that nobody sees costs the server nothing.
+  // A hidden page causes the server no work.
   const again = async (): Promise<void> => {
     const { signal } = following;
     if (!document.hidden) await follow(signal);
-    // Another part is followed at once.
+    // Follows another part at once.
     if (!isOver) timer = setTimeout(() => void again(), signal.aborted ? 0 : AGAIN_MS);
   };
   const endFollowing = (): void => {

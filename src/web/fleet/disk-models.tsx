@@ -1,4 +1,4 @@
-/** The models on the server's disk: loaded, removed, and downloads on their way. */
+/** The models on the server's disk: load and delete them, and watch downloads. */
 import { type Signal, useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { loadModels } from "../api/models.js";
@@ -117,7 +117,7 @@ function Row({ model, freeBytes, act }: RowProps) {
 interface OpenProps {
   readonly disk: Disk;
   reload(): Promise<void>;
-  /** Downloads on their way: the disk is read again when they change. */
+  /** Number of running downloads: the page reads the disk again when it changes. */
   readonly numRunning: Signal<number>;
 }
 

@@ -1,4 +1,4 @@
-/** The hub, searched by words; the models of one repository, with what each would need, and a button that pulls it. */
+/** Searches the hub by words, shows the models of one repository with the memory that each needs, and pulls one. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { sizeText } from "../parts/size-text.js";
@@ -9,7 +9,7 @@ import { inPath, LIBRARY, type Memory, type Repository, type Variant } from "./l
 type Needed = Memory & { readonly fits: boolean };
 
 interface HubProps {
-  /** Does something that may fail, and shows why. */
+  /** Performs an action that may fail, and shows the error. */
   act(what: () => Promise<unknown>): unknown;
   pull(model: string): unknown;
 }
@@ -53,7 +53,7 @@ function Variants({ list, act, pull }: HubProps & { readonly list: readonly Vari
   );
 }
 
-/** What one instance needs, with its parts where the visitor points. */
+/** Memory of one instance, with its parts in a tooltip. */
 export function NeedText({ need, isTooMuch }: { readonly need: Memory; readonly isTooMuch: boolean }) {
   const { total_bytes, weight_bytes, work_bytes, kv_bytes, context_tokens } = need;
   const parts = `weights ${sizeText(weight_bytes)}, work ${sizeText(work_bytes)}, keys and values of ${context_tokens} tokens ${sizeText(kv_bytes)}`;

@@ -1,5 +1,6 @@
 /**
- * API keys: made, rotated and revoked, with their limits, budgets and use; below them their organisations and teams.
+ * API keys: create, rotate and revoke them, with their limits, budgets and use; below them their organisations and
+ * teams.
  */
 import { useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";

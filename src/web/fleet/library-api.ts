@@ -1,4 +1,4 @@
-/** The models on the server's disk and those of the hub, which its administrator sees and changes. */
+/** The models on the server's disk and on the hub, for its administrator. */
 export interface Memory {
   readonly weight_bytes: number;
   readonly work_bytes: number;
@@ -18,7 +18,7 @@ export interface StoredModel {
   readonly resumes?: string;
   readonly family?: string;
   readonly quantization?: string;
-  /** Why its header could not be read. */
+  /** The reason why the model's header could not be read. */
   readonly problem?: string;
   readonly memory?: Memory;
 }

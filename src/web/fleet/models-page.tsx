@@ -1,4 +1,4 @@
-/** The models of the server, a gateway's instances of them, and those on its disk. */
+/** The server's models, a gateway's instances of them, and the models on its disk. */
 import { change, getJson } from "../api/client.js";
 import { loadModels, models, modelsError } from "../api/models.js";
 import { Allowed } from "../parts/allowed.js";

@@ -1,4 +1,4 @@
-/** Organisations and teams: made and deleted, with their limits and budgets. */
+/** Organisations and teams: create and delete them, with their limits and budgets. */
 import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
@@ -23,7 +23,7 @@ async function load(): Promise<Owners> {
   return { rows, hasMore: pages.some((page) => page.has_more) };
 }
 
-/** @param make resets the form once it is made: what is refused can be mended there */
+/** @param make resets the form on success; after a refusal the fields stay for correction */
 function NewOwner({ make }: { make(path: string, body: object, form: HTMLFormElement): void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();

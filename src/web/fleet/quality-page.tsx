@@ -1,4 +1,4 @@
-/** What the checks of sampled answers say, what was changed, and the last samples that fail. */
+/** Results of the checks on sampled answers, the changes that followed, and the last failing samples. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
@@ -34,7 +34,7 @@ interface Sample {
 }
 
 const PERIODS = ["last day", "last week", "last month"] as const;
-/** Characters of a text in a table. */
+/** Most characters of a text in a table. */
 const SHOWN = 200;
 
 const percent = (share: number | null): string => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);

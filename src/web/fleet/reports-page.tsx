@@ -27,7 +27,7 @@ interface Report {
   readonly page: string | null;
 }
 
-/** Links of the list end after an hour. */
+/** Interval for reading the list again, since its links expire after an hour. */
 const AGAIN_MS = 600_000;
 
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
@@ -39,7 +39,7 @@ function figureText(figure: Figure | undefined): string {
   return `${digits.format(value)}${bounds}`;
 }
 
-/** Whether the two intervals leave a gap: a difference that the rounds do not explain. */
+/** Whether the two intervals leave a gap: the rounds' spread does not explain such a difference. */
 const areApart = (a: Figure, b: Figure): boolean =>
   a.low !== undefined &&
   b.low !== undefined &&

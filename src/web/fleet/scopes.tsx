@@ -1,9 +1,9 @@
 /**
- * What keys, teams and organisations have in common on their page: limits and budgets, how much of each is used, and
- * the fields of a form that sets them.
+ * Common parts of the tables of keys, teams and organisations: limits, budgets, their use, and the form fields that set
+ * them.
  */
 
-/** Use of a scope, a figure for each limit. */
+/** Use of a scope, with a figure for each limit. */
 interface Use {
   readonly requests_this_minute: number | null;
   readonly tokens_this_minute: number | null;
@@ -21,7 +21,7 @@ export interface Scope {
   readonly concurrent_requests: number | null;
   readonly budgets: Readonly<Record<string, { readonly hard?: string; readonly soft?: string }>>;
   readonly token_budgets: Readonly<Record<string, { readonly hard?: number; readonly soft?: number }>>;
-  /** null: nothing is counted. */
+  /** null: the server does not count use. */
   readonly used: Use | null;
 }
 
@@ -31,7 +31,7 @@ export interface ScopePage<T extends Scope> {
   readonly last_id: string | null;
 }
 
-/** Of the limits' cells. */
+/** Headings of the cells in LimitCells. */
 export const LIMIT_COLUMNS = ["Models", "Requests a minute", "Tokens a minute", "At once", "Budgets"] as const;
 
 const number = (value: number): string => value.toLocaleString("en");
@@ -44,7 +44,7 @@ function rateText(limit: number | null, used: number | null | undefined): string
 interface BudgetLine {
   readonly unit: "dollars" | "tokens";
   readonly window: string;
-  /** Dollars are text, tokens numbers. */
+  /** Dollars as text, tokens as numbers. */
   readonly hard?: string | number | undefined;
   readonly soft?: string | number | undefined;
   readonly spent?: string | number | undefined;
@@ -146,7 +146,7 @@ export function LimitFields({ of }: { readonly of: string }) {
 export const fieldOf = (form: HTMLFormElement, name: string): string | undefined =>
   String(new FormData(form).get(name)).trim() || undefined;
 
-/** The limits that a form with LimitFields asks for, as the admin API takes them. */
+/** The limits in a form with LimitFields, in the admin API's form. */
 export function limitsOf(form: HTMLFormElement): Record<string, unknown> {
   const limits: Record<string, unknown> = {};
   const models = fieldOf(form, "models");

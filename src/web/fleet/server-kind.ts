@@ -1,4 +1,4 @@
-/** Whether the page comes from a gateway or from the server of one model: a gateway's health lists models. */
+/** Whether the page comes from a gateway or from a server of one model: only a gateway's health lists models. */
 import { signal } from "@preact/signals";
 
 interface FleetHealth {
@@ -7,12 +7,12 @@ interface FleetHealth {
 }
 
 export const health = signal<FleetHealth | undefined>(undefined);
-/** Undefined: the server has not said yet. */
+/** Undefined: the server has not answered yet. */
 export const isFleet = signal<boolean | undefined>(undefined);
 
 export async function learnServer(): Promise<void> {
   try {
-    // A server that drains or starts says what it is, too.
+    // A starting or draining server also reports its kind.
     health.value = (await (await fetch("health")).json()) as FleetHealth;
     isFleet.value = health.value.models !== undefined;
   } catch {

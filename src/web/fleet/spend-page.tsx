@@ -1,4 +1,4 @@
-/** What requests cost and what was saved, by model, tenant or day, and the last requests. */
+/** Costs and savings of requests by model, tenant or day, and the last requests. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";

@@ -1,19 +1,19 @@
-/** Acts of a visitor on the server, and their results. */
+/** The visitor's actions on the server, and their results. */
 import { useSignal } from "@preact/signals";
 import { errorText } from "./load.js";
 
 interface Acts {
-  /** Why the last act failed. It stays until the next one; what is loaded again would wipe it off. */
+  /** Error of the last action. It stays until the next one, also when the page loads data again. */
   readonly problem: string | undefined;
-  /** The result of the last act, in words; undefined: the act has none. */
+  /** The result of the last action as a text; undefined: the action has none. */
   readonly said: string | undefined;
-  /** @returns whether it is done */
+  /** @returns whether the action succeeded */
   act(what: () => Promise<unknown>, sayDone?: string): Promise<boolean>;
-  /** Something is not asked of the server, since it could only refuse it. */
+  /** Shows a reason instead of sending an action that the server would refuse. */
   refuse(why: string): void;
 }
 
-/** @param reload called after each act that is done */
+/** @param reload called after each successful action */
 export function useAct(reload: () => Promise<unknown>): Acts {
   const problem = useSignal<string | undefined>(undefined);
   const said = useSignal<string | undefined>(undefined);

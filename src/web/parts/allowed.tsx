@@ -1,4 +1,4 @@
-/** Controls that only some roles may use; other roles see which role they need. */
+/** Controls for some roles only; other roles see which role they need. */
 import type { ComponentChildren } from "preact";
 import { type OperatorRole, session } from "../api/session.js";
 
@@ -6,7 +6,7 @@ const ROLES: readonly OperatorRole[] = ["viewer", "operator", "admin"];
 
 export function Allowed({ least, children }: { readonly least: OperatorRole; readonly children: ComponentChildren }) {
   const own = session.value?.role;
-  // Visitors who have not signed in see the controls: the server asks them to sign in.
+  // Visitors without a session see the controls: the server asks them to sign in.
   if (own == null || ROLES.indexOf(own) >= ROLES.indexOf(least)) return <>{children}</>;
   return <span class="hint">needs the role {least}</span>;
 }

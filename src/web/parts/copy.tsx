@@ -1,6 +1,6 @@
 /**
- * Copies texts. Over plain HTTP from another machine, browsers have no clipboard for pages: there a selection is
- * copied, as by the visitor's keys.
+ * Copies texts. Over plain HTTP from another machine, browsers offer pages no clipboard: the page copies a selection
+ * instead, as the visitor's keys would.
  */
 import { useSignal } from "@preact/signals";
 
@@ -34,13 +34,13 @@ async function copyText(text: string): Promise<string> {
   }
 }
 
-/** @param say the words that a button has for a while instead of its own; undefined: its own again */
+/** @param say sets a temporary label of the button; undefined: its own label again */
 export async function copyAndSay(text: string, say: (words: string | undefined) => void): Promise<void> {
   say(await copyText(text));
   setTimeout(() => say(undefined), SHOWN_MS);
 }
 
-/** @param textOf makes the text at the time when it is copied */
+/** @param textOf returns the text at the time of copying */
 export function CopyButton({ label = "Copy", textOf }: { readonly label?: string; textOf(): string }) {
   const said = useSignal<string | undefined>(undefined);
   const copy = () => {

@@ -1,4 +1,4 @@
-/** Data that a page loads when it is shown, and loads again. */
+/** Data that a page loads when it is shown, and reloads. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/client.js";
@@ -7,40 +7,40 @@ interface Loaded<T> {
   readonly data: T | undefined;
   readonly error: string | undefined;
   reload(): Promise<void>;
-  /** Does something on the server, and loads again. */
+  /** Performs an action on the server, and reloads. */
   act(what: () => Promise<unknown>): Promise<void>;
 }
 
 interface LoadOptions {
-  /** Loaded again when one of them changes. */
+  /** Reloads when one of these changes. */
   readonly when?: readonly unknown[];
-  /** Interval of loading again, in milliseconds, while the page is visible. */
+  /** Interval of reloading in milliseconds, while the page is visible. */
   readonly everyMs?: number;
 }
 
-/** Whether the server lacks a part that its operator may switch on. */
+/** Whether the server lacks a part that its operator can switch on. */
 const isSwitchedOff = (thrown: unknown): thrown is ApiError =>
   thrown instanceof ApiError && thrown.status === 404 && thrown.hint?.startsWith("it needs ") === true;
 
 export function errorText(thrown: unknown): string {
   if (thrown instanceof ApiError && thrown.status === 401) return "Sign in to see this.";
-  // The hint says what to add to the file; the message names a path, which no visitor has asked for.
+  // The hint says what to add to the file; the message names a path that the visitor never asked for.
   if (isSwitchedOff(thrown)) return `Not switched on here: ${thrown.hint}.`;
   const { message, hint } = thrown as Error & { hint?: string };
   return hint === undefined ? message : `${message} – ${hint}`;
 }
 
-/** Answers come in any order: none is shown after one that was asked for later. */
+/** Answers arrive in any order: an answer is dropped once a later request's answer is shown. */
 export class AnswerOrder {
   #numAsked = 0;
   #numPast = 0;
 
-  /** Answers to requests from before this call are not shown. */
+  /** Drops answers to requests from before this call. */
   forget(): void {
     this.#numPast = this.#numAsked;
   }
 
-  /** @returns to be called when the answer has come: whether it is shown */
+  /** @returns a function to call when the answer arrives; it returns whether to show the answer */
   ask(): () => boolean {
     const number = ++this.#numAsked;
     return () => {
@@ -75,7 +75,7 @@ export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: Load
     order.forget();
     await reload();
   };
-  // The timer outlives the choices on the page with which it began.
+  // The timer outlives the choices that the page had when it began.
   const latest = useRef(reload);
   latest.current = reload;
   useEffect(() => {

@@ -1,10 +1,10 @@
-/** A button with a list below it. Escape, a press elsewhere, another page and the choice of a link close the list. */
+/** A button with a list below it. Escape, a press elsewhere, another page and a chosen link close the list. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 interface MenuProps {
   readonly label: ComponentChildren;
-  /** Whether the page that is open is one of the list's. */
+  /** Whether the open page is in the list. */
   readonly isCurrent?: boolean;
   readonly children: ComponentChildren;
 }

@@ -1,8 +1,8 @@
-/** To the newer and the older pages of a list, each of which begins behind the last row of the one before. */
+/** Buttons to the newer and older pages of a list; each page begins after the last row of the page before. */
 import type { Signal } from "@preact/signals";
 
 interface PagerProps {
-  /** Ids of the rows behind which the pages until this one begin. */
+  /** Ids of the last rows of the pages before this one. */
   readonly after: Signal<readonly string[]>;
   /** Id of the last row of this page; undefined: there is no older one. */
   readonly last: string | undefined;
@@ -37,6 +37,6 @@ export function Pager({ after, last }: PagerProps) {
   );
 }
 
-/** The list's part that begins behind the last of these rows. */
+/** Query for the part of the list after the last of these rows. */
 export const behind = (after: readonly string[]): string =>
   after.length === 0 ? "" : `&after=${encodeURIComponent(after.at(-1)!)}`;

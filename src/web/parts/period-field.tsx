@@ -1,4 +1,4 @@
-/** A choice of how far back a table goes. */
+/** Chooses how far back a table reaches. */
 import type { Signal } from "@preact/signals";
 
 const DAYS = { "last day": 1, "last week": 7, "last month": 30, "last year": 365 } as const;
@@ -7,7 +7,7 @@ export type Period = keyof typeof DAYS;
 
 export const daysOf = (period: Period): number => DAYS[period];
 
-/** @param periods to choose from */
+/** @param periods the choices */
 export function PeriodField({
   period,
   periods,

@@ -1,4 +1,4 @@
-/** Hands a text to the visitor as a file. */
+/** Saves a text as a file on the visitor's machine. */
 export function saveAs(name: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text]));
   const link = document.createElement("a");

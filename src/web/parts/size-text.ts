@@ -1,4 +1,4 @@
-/** Bytes for people. */
+/** Formats numbers of bytes. */
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
 
 /** @example sizeText(1_572_864) // "1.5 MiB" */

@@ -1,4 +1,4 @@
-/** A table that scrolls sideways by itself where the page is narrow. */
+/** A table that scrolls sideways where the page is narrow. */
 import type { ComponentChildren } from "preact";
 
 interface TableProps {

@@ -1,4 +1,4 @@
-/** A figure with its name. */
+/** A figure with its label. */
 export function FigureTile({
   name,
   value,

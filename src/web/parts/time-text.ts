@@ -1,7 +1,7 @@
-/** Times as the visitor's own clock shows them. */
+/** Times on the visitor's own clock. */
 import { useMemo } from "preact/hooks";
 
-/** @param timeStyle "medium" has seconds */
+/** @param timeStyle "medium" includes seconds */
 export function useTimeText(timeStyle: "short" | "medium" = "short"): (seconds: number | null) => string {
   const format = useMemo(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }), [timeStyle]);
   return (seconds) => (seconds === null ? "–" : format.format(seconds * 1000));

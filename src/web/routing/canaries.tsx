@@ -1,4 +1,4 @@
-/** Canaries: a change tried on a share of the live requests, beside the instances as they are. */
+/** Canaries: a change under trial on a share of the live requests, beside the unchanged instances. */
 import { change, getJson } from "../api/client.js";
 import { models } from "../api/models.js";
 import { session } from "../api/session.js";
@@ -159,7 +159,7 @@ export function Canaries() {
   return (
     <section>
       <h3>Canaries</h3>
-      {/* Its reasons may hold lines of an engine's output, which are not for viewers. */}
+      {/* The reasons may contain lines of an engine's output, which viewers must not see. */}
       {session.value?.role === "viewer" ? <p class="hint">needs the role operator</p> : <OpenCanaries />}
     </section>
   );

@@ -1,4 +1,4 @@
-/** Cascades: how many answers of the small model are kept, what that saves and loses, and the guard. */
+/** Cascades: the share of the small model's answers that is kept, its savings and losses, and the guard. */
 import { change, getJson } from "../api/client.js";
 import { inPath } from "../fleet/library-api.js";
 import { ActSays, useAct } from "../parts/act.js";
@@ -21,7 +21,7 @@ async function loadCosts(): Promise<Costs> {
   const rows = await getJson<{ data: { model: string; attempts: number; cost: string }[] }>(path, "nobody").catch(
     () => ({ data: [] }),
   );
-  // Without a price, a model's requests cost nothing that is known.
+  // A model without a price has no known cost.
   const priced = rows.data.filter(({ attempts, cost }) => attempts > 0 && Number(cost) > 0);
   return new Map(priced.map(({ model, attempts, cost }) => [model, Number(cost) / attempts]));
 }

@@ -1,4 +1,4 @@
-/** Which model answers: routes with their shares, cascades with their guards, and canaries. */
+/** The choice of the answering model: routes with their shares, cascades with their guards, and canaries. */
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
@@ -19,7 +19,7 @@ function OneRoute({ route }: { readonly route: Route }) {
       </p>
       <Table columns={["For", "Goes to"]}>
         {rules.map(({ when, to }, i) => (
-          // Two rules may be alike.
+          // Two rules may be equal.
           <tr key={i}>
             <td>{conditionText(when)}</td>
             <td>{to.map(({ model, share }) => `${model} ${percent(share)}`).join(", ")}</td>

@@ -29,7 +29,7 @@ const decisions = [
 test("a cascade saves what the large model would cost more, less what the small one cost in vain", () => {
   expect(keptShare({ decisions })).toBe(0.6);
   expect(keptShare({ decisions: decisions.slice(3) })).toBe(undefined);
-  // 60 answers at 9 less, 40 in vain at 1.
+  // 60 answers that each save 9, 40 wasted ones at 1.
   expect(savedBy({ decisions }, { small: 1, large: 10 })).toBe(500);
   expect(savedBy({ decisions }, { small: 1, large: 1 })).toBe(-40);
 });

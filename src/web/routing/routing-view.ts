@@ -1,4 +1,4 @@
-/** Routes, cascades and canaries in words, and what the form of a canary asks for. */
+/** Texts for routes, cascades and canaries, and the request that a canary's form describes. */
 
 export interface Route {
   readonly name: string;
@@ -78,14 +78,14 @@ export function conditionText(when: Readonly<Record<string, unknown>>): string {
   return texts.join(", ") || "any other request";
 }
 
-/** With the share of each in all of them. */
+/** Each model's count with its share of the total. */
 export function countsText(counts: readonly { readonly model: string; readonly count: number }[]): string {
   const sum = counts.reduce((all, { count }) => all + count, 0);
   const texts = counts.map(({ model, count }) => `${model} ${count.toLocaleString("en")} (${percent(count / sum)})`);
   return texts.join(", ") || "–";
 }
 
-/** Means over the requests of a model. */
+/** Mean costs of a request to each model. */
 interface MeanCost {
   readonly small: number;
   readonly large: number;
@@ -94,7 +94,7 @@ interface MeanCost {
 const countOf = ({ decisions }: Pick<Cascade, "decisions">, ...wanted: readonly string[]): number =>
   decisions.reduce((sum, { decision, count }) => (wanted.includes(decision) ? sum + count : sum), 0);
 
-/** Share of the judged requests whose small answer was kept; undefined: none was judged. */
+/** Share of judged requests whose small answer was kept; undefined: none was judged. */
 export function keptShare(cascade: Pick<Cascade, "decisions">): number | undefined {
   const judged = countOf(cascade, "kept", "escalated", "audited");
   return judged === 0 ? undefined : countOf(cascade, "kept") / judged;
@@ -115,7 +115,7 @@ export const isRunning = ({ state }: Pick<Canary, "state">): boolean => state ==
 export const ratioText = (ratio: Bounds | null): string =>
   ratio === null ? "–" : `${ratio.value.toFixed(2)} × (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)})`;
 
-/** Arguments as a shell would cut them: by blanks, except within quotes. */
+/** Splits arguments like a shell: at blanks outside quotes. */
 export function argumentsOf(text: string): readonly string[] {
   const words = text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g);
   return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
@@ -126,11 +126,11 @@ interface CanaryWish {
   readonly args: string;
   readonly weights: string;
   readonly minutes: string;
-  /** Percent; empty: as many as one of the others gets. */
+  /** Percent; empty: the same share as one of the other instances. */
   readonly share: string;
 }
 
-/** The body of the request. @returns a text: what is missing */
+/** The request's body. @returns a text if something is missing */
 export function canaryOf({ model, args, weights, minutes, share }: CanaryWish): Record<string, unknown> | string {
   const list = argumentsOf(args);
   const file = weights.trim();

@@ -1,6 +1,6 @@
 /**
- * A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each
- * token.
+ * Divides a growing text into blocks of markdown: closed blocks never change, so each token only causes the open one to
+ * be parsed.
  */
 import { Marked } from "marked";
 import { readMarkdown } from "./bounded-lexer.js";
@@ -16,16 +16,17 @@ interface Blocks {
 const NONE: Blocks = { closed: [], open: "" };
 
 /**
- * An open block is parsed with every token: a longer one goes on as another, at a line's end or between two characters.
+ * Limits blocks, because an open block is parsed with every token: a longer one continues as another, from a line's end
+ * or between two characters.
  */
 const PARTS = /[\s\S]{1,29999}(?:\n|$)|[\s\S]{1,30000}(?!(?<=[\ud800-\udbff])[\udc00-\udfff])/g;
-/** Code is parsed fast, and has its copy in one piece. */
+/** Code parses fast, and is copied in one piece. */
 const FENCE = /^ {0,3}(?:```|~~~)/;
 
 const piecesOf = (text: string): readonly string[] =>
   readMarkdown(text, defaults).flatMap(({ raw }) => (FENCE.test(raw) ? raw : (raw.match(PARTS) ?? raw)));
 
-/** Blocks of a text that goes on from an earlier one, or is another. */
+/** Blocks of a text that continues the previous one, or replaces it. */
 export class BlockSplitter {
   #text = "";
   #blocks: Blocks = NONE;
@@ -37,7 +38,7 @@ export class BlockSplitter {
     const numDone = closed.reduce((sum, block) => sum + block.length, 0);
     const rest = text.slice(numDone);
     const raws = piecesOf(rest);
-    // The lexer normalises line ends: where its pieces are not the text's own, the rest stays one block.
+    // The lexer normalises line ends: where its pieces differ from the text's own, the rest stays one block.
     const own = raws.join("") === rest ? raws : [rest];
     this.#text = text;
     this.#blocks = { closed: [...closed, ...own.slice(0, -1)], open: own.at(-1) ?? "" };

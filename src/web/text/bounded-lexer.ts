@@ -1,7 +1,7 @@
 /**
- * Marked's lexer, whose time is quadratic for some texts: 20,000 spaces take seconds, and an answer may have as many as
- * it likes. Here a text that stands in one paragraph is read in pieces, words without an end are no markdown, and
- * quotes and lists within each other have a deepest level.
+ * Marked's lexer in bounded time. Marked itself is quadratic for some texts: 20,000 spaces take seconds, and an answer
+ * may have any number. This lexer reads the text of one paragraph in pieces, reads endless words as plain text, and
+ * limits the depth of quotes and lists.
  */
 import { Lexer, type MarkedOptions, type Token, type TokensList } from "marked";
 
@@ -13,14 +13,14 @@ const DEEPEST_LEVEL = 20;
 const ENDLESS_CHARACTERS = 500;
 const ENDLESS_SPACES = 100;
 
-/** Chinese and Japanese have no spaces: dashes, dots and what is as wide as their characters end a word, too. */
+/** Chinese and Japanese have no spaces: dashes, dots and full-width marks also end a word. */
 const WIDE_MARKS = "\\u2014\\u2026\\u3000-\\u303f\\u30fb\\uff00-\\uff0f\\uff1a-\\uff20\\uff3b-\\uff40\\uff5b-\\uff65";
 const RUN = new RegExp(`[^\\s${WIDE_MARKS}]+|[^\\S\\n]+`, "g");
 
 /**
- * Code, links and addresses may be longer than words: the lexer takes each of them at once. Each alternative ends at
- * the character that begins it, so that the search for them takes a time in proportion to the text. An address ends
- * in no mark: marked takes many marks away from an address one by one.
+ * Code, links and addresses, which may exceed a word and stay whole. Each alternative ends at the character that begins
+ * it, so that the search takes linear time. An address never ends in a mark, because marked removes many marks from an
+ * address one by one.
  */
 const WHOLE = new RegExp(
   [
@@ -42,7 +42,7 @@ const rangesOf = (text: string, pattern: RegExp, offset = 0): readonly Range[] =
     end: offset + index + length,
   }));
 
-/** Words and spaces that are too long to be read. */
+/** Words and runs of spaces that are too long to be parsed. */
 function endlessIn(text: string, wholes: readonly Range[]): readonly Range[] {
   const found: Range[] = [];
   let offset = 0;
@@ -58,7 +58,7 @@ function endlessIn(text: string, wholes: readonly Range[]): readonly Range[] {
 
 const plain = (text: string): Token => ({ type: "text", raw: text, text, escaped: false });
 
-/** As much of the text as one piece may have. */
+/** The part of the text that fits into one piece. */
 function pieceAt(text: string, begin: number): string {
   const piece = text.slice(begin, begin + MOST_PIECE_CHARACTERS);
   let numMarks = 0;
@@ -68,9 +68,9 @@ function pieceAt(text: string, begin: number): string {
   return piece;
 }
 
-/** Where a text is cut whose next characters are these, after some of them: at a line or sentence, if there is one. */
+/** Number of these characters to keep before a cut: up to a line's or sentence's end, if there is one. */
 function cutOf(characters: string): number {
-  // A line end that began the next piece would be read as one; at the end of a piece it is none.
+  // A line end would count as one at the beginning of the next piece; at the end of a piece it has no effect.
   const sentence = Math.max(
     characters.lastIndexOf("\n"),
     characters.lastIndexOf(". ") + 1,
@@ -89,7 +89,7 @@ class BoundedLexer<P, R> extends Lexer<P, R> {
     const wholes = rangesOf(text, WHOLE);
     let begin = 0;
     let numPassed = 0;
-    /** The end of the piece that begins here: all of something whole, or as much as fits before the next one. */
+    /** The end of the piece that begins here: a whole range, or as much as fits before the next one. */
     const pieceEnd = (end: number): number => {
       const piece = pieceAt(text, begin);
       if (end <= begin + piece.length) return end;
@@ -131,7 +131,7 @@ class BoundedLexer<P, R> extends Lexer<P, R> {
   }
 }
 
-/** A text on which the lexer throws is one paragraph, as it stands. */
+/** A text on which the lexer throws becomes one plain paragraph. */
 export function readMarkdown<P = string, R = string>(text: string, options?: MarkedOptions<P, R>): Token[] {
   try {
     return new BoundedLexer(options).lex(text);

@@ -1,4 +1,4 @@
-/** An answer in JSON as a tree that folds. */
+/** Shows an answer in JSON as a foldable tree. */
 
 const MOST_SHOWN = 200;
 
@@ -31,7 +31,7 @@ function Entry({ name, value, isOpen }: { readonly name: string; readonly value:
   );
 }
 
-/** @returns undefined: it is no JSON object or list, or not a whole one yet */
+/** @returns undefined unless the text is a complete JSON object or list */
 export function parseTree(text: string): object | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {

@@ -1,4 +1,4 @@
-/** The highlighter with the languages that answers are mostly in. */
+/** The highlighter with the most frequent languages of answers. */
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
 import cpp from "highlight.js/lib/languages/cpp";

@@ -1,10 +1,10 @@
-/** Parts of the app that few texts need: they are loaded with the first text that does. */
+/** Parts of the app that few texts need; the first such text loads them. */
 import { signal } from "@preact/signals";
 
-/** Number of parts loaded so far: texts that were shown before a part arrived are rendered again. */
+/** Number of parts loaded so far: texts from before a part arrived are rendered again. */
 export const numLoaded = signal(0);
 
-/** @returns a function that gives the part; undefined: it is still loading, or could not be loaded */
+/** @returns a function that returns the part; undefined: it is still loading, or failed to load */
 export function loadedLater<T>(load: () => Promise<T>): () => T | undefined {
   let part: T | undefined;
   let isAsked = false;
@@ -14,7 +14,7 @@ export function loadedLater<T>(load: () => Promise<T>): () => T | undefined {
     numLoaded.value++;
   };
   return () => {
-    // Without it, the text is shown plainly.
+    // Without the part, the text is shown plainly.
     if (!isAsked) ask().catch(() => {});
     return part;
   };

@@ -1,4 +1,4 @@
-/** A text in markdown. */
+/** Renders a text in markdown. */
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { copyAndSay } from "../parts/copy.js";
 import { BlockSplitter } from "./blocks.js";
@@ -9,7 +9,7 @@ function Block({ raw }: { readonly raw: string }) {
   const element = useRef<HTMLDivElement>(null);
   const numParts = numLoaded.value;
   useLayoutEffect(() => {
-    // Code gets its colours, and formulas are drawn, when what does so has come.
+    // Colours code and draws formulas once the parts for them are loaded.
     void numParts;
     element.current!.innerHTML = markdownHtml(raw);
   }, [raw, numParts]);

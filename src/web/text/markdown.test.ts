@@ -12,7 +12,7 @@ const htmlInBlocks = (text: string): string => {
 };
 const CHARACTERS: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
 const withoutSpace = (text: string): string => text.replace(/\s/g, "");
-/** What is read on the page, without white space. */
+/** The visible text of the page, without white space. */
 const visibleIn = (html: string): string =>
   withoutSpace(
     html
@@ -20,7 +20,7 @@ const visibleIn = (html: string): string =>
       .replace(/&([a-z]+|#39);/g, (_, name: string) => CHARACTERS[name]!),
   );
 
-/** Each took from one to twenty seconds, or was too deep, before texts were read in pieces. */
+/** Before texts were read in pieces, each of these took one to twenty seconds, or was too deep. */
 test.each([
   ["spaces", `a${" ".repeat(N)}b`],
   ["a heading of spaces", `# a${" ".repeat(N)}b`, "ab"],
@@ -51,7 +51,7 @@ test.each([
 ])("%s are read in a time in proportion to them", (_, text, visible = text) => {
   const beginMs = performance.now();
   const html = htmlInBlocks(text);
-  // The slowest takes a tenth of a second on an idle core, and a busy machine holds the test up.
+  // The slowest takes a tenth of a second on an idle core; the limit leaves room for busy machines.
   expect(performance.now() - beginMs).toBeLessThan(5000);
   expect(visibleIn(html)).toBe(withoutSpace(visible));
 });
@@ -96,7 +96,7 @@ test("text without spaces is markdown, and so are long codes and addresses in it
       Array.from({ length: 2 }, () => `<a href="${url}"`),
     );
   }
-  // One that comes after as much text as one piece has is in one piece as well.
+  // A link after a full piece of text also stays in one piece.
   const late = `${"word ".repeat(390)}[two words](https://example.com/${"a".repeat(300)}) end`;
   expect(htmlOf(late)).toContain(`${"a".repeat(300)}" target="_blank" rel="noopener noreferrer">two words</a> end`);
 });

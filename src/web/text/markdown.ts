@@ -1,7 +1,7 @@
 /**
- * Markdown as HTML that is safe to show. Answers are hostile: HTML in them is shown as text, pictures are shown as
- * links (a picture's address tells others that somebody reads), and all of it passes the sanitizer, whose result alone
- * the page's policy lets in.
+ * Converts markdown to safe HTML. Answers are hostile: HTML in them is shown as text, pictures are shown as links
+ * (loading a picture tells its server that somebody reads), and all output passes the sanitizer, whose result alone the
+ * page's policy admits.
  */
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
@@ -48,7 +48,7 @@ const marked = new Marked(mathSyntax, {
   },
 });
 
-/** Most characters of formulas that are drawn in one text; later formulas are shown as their source. */
+/** Most characters of drawn formulas in one text; later formulas are shown as their source. */
 const MOST_MATH_CHARACTERS = 20_000;
 let numMathCharacters = 0;
 
@@ -59,7 +59,7 @@ function renderMath({ raw, source, isDisplay }: MathToken): string {
   return isDisplay ? `<span class="formula" tabindex="0">${html}</span>` : html;
 }
 
-/** @param html what stands in the link, safe already */
+/** @param html content of the link, already safe */
 function linkTo(href: string, html: string): string {
   if (!LINK.test(href)) return html;
   return `<a href="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer">${html}</a>`;
@@ -79,13 +79,13 @@ const SANITIZER = {
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** HTML that is not sanitised yet. */
+/** HTML before sanitising. */
 export function htmlOf(text: string): string {
   numMathCharacters = 0;
   return marked.parse(text, { async: false });
 }
 
-/** @returns what `innerHTML` takes: where the browser knows trusted types, an object that only the sanitizer makes */
+/** @returns a value for `innerHTML`: where the browser has trusted types, an object that only the sanitizer can make */
 export function markdownHtml(text: string): string {
   const html = htmlOf(text);
   return DOMPurify.sanitize(html, SANITIZER) as unknown as string;

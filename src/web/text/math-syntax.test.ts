@@ -5,7 +5,7 @@ import { type MathToken, mathSyntax } from "./math-syntax.js";
 
 const marked = new Marked(mathSyntax);
 
-/** Sources, those that stand on lines of their own in brackets. */
+/** The formulas' sources; those on their own lines are in brackets. */
 function formulasIn(text: string): readonly string[] {
   const found: string[] = [];
   marked.walkTokens(marked.lexer(text), (token) => {

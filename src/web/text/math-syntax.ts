@@ -1,6 +1,6 @@
 /**
- * Where mathematics stands in markdown: \( \), and \[ \] and $$ $$ on lines of their own. Within a line those and $ $
- * stand around what cannot be a price, a variable of a shell or a bracket that markdown escapes.
+ * Finds mathematics in markdown: \( \), and \[ \] and $$ $$ on their own lines. Within a line these and $ $ count only
+ * where their content cannot be a price, a shell variable or a bracket that markdown escapes.
  */
 import type { MarkedExtension, TokenizerExtension, Tokens } from "marked";
 
@@ -11,7 +11,7 @@ export interface MathToken extends Tokens.Generic {
   readonly isDisplay: boolean;
 }
 
-/** Longer texts are no formulas. */
+/** Longer texts are not formulas. */
 const MOST_CHARACTERS = 3000;
 
 const CLOSERS: Readonly<Record<string, string>> = { "\\(": "\\)", "\\[": "\\]", $$: "$$", $: "$" };
@@ -22,7 +22,7 @@ function mathAt(text: string, opener: string): MathToken | undefined {
   const near = text.slice(opener.length, opener.length + MOST_CHARACTERS);
   const end = near.indexOf(closer);
   const source = near.slice(0, end);
-  // As in TeX, a blank line ends it.
+  // As in TeX, a blank line ends a formula.
   if (end < 0 || source.trim() === "" || BLANK_LINE.test(source)) return undefined;
   const raw = text.slice(0, opener.length + end + closer.length);
   return { type: "math", raw, source, isDisplay: opener === "\\[" || opener === "$$" };
@@ -32,7 +32,7 @@ function mathAt(text: string, opener: string): MathToken | undefined {
 function isUnmistakable({ raw, source, isDisplay }: MathToken, before: string, text: string): boolean {
   const after = text.slice(raw.length, raw.length + 1);
   if (/[\w$\\]$/.test(before) || /[\w$]/.test(after)) return false;
-  // \[a\](b) is a link that markdown is told not to make.
+  // \[a\](b) is an escaped link.
   if (after === "(" && raw.endsWith("]")) return false;
   const formula = isDisplay ? source.trim() : source;
   if (!isDisplay && !/^\S$|^\S[^\n]*\S$/.test(formula)) return false;
@@ -42,7 +42,7 @@ function isUnmistakable({ raw, source, isDisplay }: MathToken, before: string, t
 const inlineMath: TokenizerExtension = {
   name: "math",
   level: "inline",
-  // Text ends at every backslash anyway.
+  // Markdown's text ends at every backslash anyway.
   start: (text) => text.indexOf("$"),
   tokenizer(text, tokens) {
     const opener = /^(?:\\[([]|\$\$?)/.exec(text)?.[0];
@@ -52,7 +52,7 @@ const inlineMath: TokenizerExtension = {
   },
 };
 
-/** Within the paragraph; undefined: there is none. */
+/** Start of the next formula within the paragraph; undefined: there is none. */
 function blockStart(text: string): number | undefined {
   const near = text.slice(0, MOST_CHARACTERS);
   const end = near.indexOf("\n\n");
@@ -60,7 +60,7 @@ function blockStart(text: string): number | undefined {
   return place < 0 ? undefined : place + 1;
 }
 
-/** Formulas on lines of their own, whose lines are no lists or headings. */
+/** Formulas on their own lines; lines within a formula start no lists or headings. */
 const blockMath: TokenizerExtension = {
   name: "math",
   level: "block",
@@ -74,7 +74,7 @@ const blockMath: TokenizerExtension = {
       const lineEnd = /^[ \t]*(?:\n|$)/.exec(rest)?.[0];
       return lineEnd === undefined ? undefined : { ...token, raw: indent + token.raw + lineEnd };
     }
-    // Its end may be still to come: until then it is one block.
+    // The formula's end may still arrive: until then the formula is one block.
     if (text.length > MOST_CHARACTERS || BLANK_LINE.test(text) || text.includes(CLOSERS[opener]!, opening.length)) {
       return undefined;
     }
@@ -84,7 +84,7 @@ const blockMath: TokenizerExtension = {
 
 export const mathSyntax: MarkedExtension = {
   extensions: [blockMath, inlineMath],
-  // A "=" on a line of its own in a formula makes no heading of the words before it: an undefined token is none, false
-  // asks marked for its own.
+  // A "=" on its own line in a formula must not turn the words before it into a heading: undefined means no heading,
+  // false falls back to marked's own rule.
   tokenizer: { lheading: (text) => (blockStart(text) === undefined ? false : undefined) },
 };

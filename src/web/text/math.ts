@@ -1,6 +1,6 @@
 /**
- * Mathematics as MathML, which browsers draw with fonts of their own. The formulas are anybody's: none defines macros,
- * and their size has an end.
+ * Converts mathematics to MathML, which browsers draw with their own fonts. Formulas are untrusted: none may define
+ * macros, and their size is limited.
  */
 import type { KatexOptions } from "katex";
 import { loadedLater } from "./loaded-later.js";
@@ -9,7 +9,7 @@ const katexOf = loadedLater(async () => (await import("katex")).default);
 
 const OPTIONS: KatexOptions = {
   output: "mathml",
-  // Nothing that loads, links or styles.
+  // Disables commands that load, link or style.
   trust: false,
   strict: "ignore",
   throwOnError: true,
@@ -18,14 +18,17 @@ const OPTIONS: KatexOptions = {
   maxSize: 20,
 };
 
-/** A short definition that is long when it is expanded takes seconds, within the limit of expansions too. */
+/**
+ * Commands that define macros: a short definition with a long expansion takes seconds, even within the limit of
+ * expansions.
+ */
 const DEFINES = /\\(?:[egx]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand|DeclareMathOperator)\b/;
 
 const MOST_KEPT = 500;
-/** Drawn formulas by source, kept because an open block is drawn again with every token of an answer. */
+/** Drawn formulas by source, cached because an open block is drawn again with every token of an answer. */
 const kept = new Map<string, string | undefined>();
 
-/** @returns HTML that is not sanitised yet; undefined: the source is no formula, or KaTeX is still loading */
+/** @returns HTML before sanitising; undefined: the source is not a formula, or KaTeX is still loading */
 export function mathHtml(source: string, isDisplay: boolean): string | undefined {
   const katex = katexOf();
   if (katex === undefined) return undefined;
@@ -43,7 +46,7 @@ function draw(katex: Katex, source: string, isDisplay: boolean): string | undefi
   if (DEFINES.test(source)) return undefined;
   try {
     const html = katex.renderToString(source, { ...OPTIONS, displayMode: isDisplay });
-    // The annotation repeats the source, which would be shown beside the formula.
+    // The annotation repeats the source, which would appear beside the formula.
     return html.replace(/<annotation .*<\/annotation>/s, "");
   } catch {
     return undefined;

@@ -1,8 +1,8 @@
-/** Names of chats and files: anybody's text, shown on one line. */
+/** Shows names of chats and files, which are untrusted text, on one line. */
 
 const MOST_CHARACTERS = 200;
 
-/** Controls, and marks that turn the direction of what follows: after U+202E, "txt.exe" is read as "exe.txt". */
+/** Control characters, and marks that reverse the text after them: after U+202E, "txt.exe" reads as "exe.txt". */
 const UNSEEN = /[\p{Cc}\p{Bidi_Control}]/gu;
 
 export const withoutUnseen = (text: string): string => text.replace(/\s+/g, " ").replace(UNSEEN, "");

@@ -1,5 +1,6 @@
 /**
- * The interface to an engine under ablation: its layers, and what its servers need. One file per engine implements it.
+ * The interface to an engine under ablation: its layers, and the requirements of its servers. One file per engine
+ * implements it.
  */
 import { existsSync } from "node:fs";
 import type { ServerShape } from "../../workload/scenarios.js";

@@ -7,8 +7,8 @@ import type { AblatedEngine } from "./ablated-engine.js";
 const KEYS_GAIN = 64 / (32 + 17);
 
 /**
- * As many slots as the memory holds longest requests: where it is full, llama-server fails requests. The last of
- * several flags wins.
+ * As many slots as longest requests fit into the memory: llama-server fails requests when its memory is full. The last
+ * of several flags wins.
  */
 function slotFlags({ seats, maxModelLen }: ServerShape, kvTokens: number): string[] {
   const numSlots = Math.max(1, Math.min(seats, Math.floor(kvTokens / maxModelLen)));

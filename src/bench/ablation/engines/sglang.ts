@@ -14,7 +14,7 @@ export const sglang: AblatedEngine = {
           { name: "compiled graphs", on: flags(), off: flags("--disable-cuda-graph") },
           {
             name: "FP8 KV",
-            // In the same memory, tokens of half the width are twice as many; the last of two flags wins.
+            // Half as wide entries double the number of tokens in the same memory; the last of two flags wins.
             on: ({ kvTokens }: ServerShape) => [
               "--kv-cache-dtype",
               "fp8_e4m3",
