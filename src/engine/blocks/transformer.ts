@@ -116,48 +116,48 @@ export class Transformer {
     const products = new Products(backend, Math.max(maxRows, maxLogitRows));
     this.#products = products;
     const normed = backend.allocate(maxRows * config.width * 4);
-    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
+    const attentionScratch = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const maxFedRows = config.layers.length === 1 ? Math.min(parts.maxReadRows ?? maxRows, maxRows) : maxRows;
-    const ofFeedForward = allocateFeedForwardScratch(config, backend, maxFedRows, normed);
-    const ofExperts = allocateExpertScratch(config, backend, maxFedRows, ofFeedForward);
+    const feedForwardScratch = allocateFeedForwardScratch(config, backend, maxFedRows, normed);
+    const expertScratch = allocateExpertScratch(config, backend, maxFedRows, feedForwardScratch);
     const feedForwardOf = (layer: AnyLayerWeights) => {
       const { feedForward } = layer;
       if (feedForward === undefined) return undefined;
       return feedForward.kind === "experts"
-        ? new Experts(config, feedForward, layer, ofExperts!, products)
-        : new FeedForward(config, feedForward, layer, ofFeedForward, products);
+        ? new Experts(config, feedForward, layer, expertScratch!, products)
+        : new FeedForward(config, feedForward, layer, feedForwardScratch, products);
     };
     this.#hidden = backend.allocate(maxRows * config.width * 4);
-    this.#query = ofAttention.query;
-    this.#gate = ofAttention.gate;
+    this.#query = attentionScratch.query;
+    this.#gate = attentionScratch.gate;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
-    const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
-    const ofMamba = allocateMambaScratch(config, backend, maxRows, normed);
-    const ofConvolution = allocateConvolutionScratch(config, backend, maxRows, normed);
-    const ofLatent = allocateLatentScratch(config, backend, maxRows, ofAttention);
+    const deltaScratch = allocateDeltaScratch(config, weights, backend, maxRows, normed);
+    const mambaScratch = allocateMambaScratch(config, backend, maxRows, normed);
+    const convolutionScratch = allocateConvolutionScratch(config, backend, maxRows, normed);
+    const latentScratch = allocateLatentScratch(config, backend, maxRows, attentionScratch);
     const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       const counts = parts.attentionCounts?.ofLayer(index);
-      return new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products, counts);
+      return new Attention(config, mixer, layer, caches.layer(index), table, attentionScratch, products, counts);
     };
     const mixerOf = (layer: AnyLayerWeights, index: number): LayerMixer => {
       const { mixer } = config.layers[index]!;
       const state = () => parts.states!.layer(index);
       if (isLatentLayer(layer)) {
-        const places = { cache: caches.layer(index), rope: this.#ropes[0]!, scratch: ofLatent!, products };
+        const places = { cache: caches.layer(index), rope: this.#ropes[0]!, scratch: latentScratch!, products };
         const counts = parts.attentionCounts?.ofLayer(index);
         return new LatentAttention(config, mixer as LatentMixer, layer.latent, places, counts);
       }
       if (isDeltaLayer(layer)) {
-        return new DeltaNet(config, mixer as DeltaMixer, layer.delta, state(), ofDelta!, products);
+        return new DeltaNet(config, mixer as DeltaMixer, layer.delta, state(), deltaScratch!, products);
       }
       if (isMixerless(layer)) return NO_MIXING;
       if (isMambaLayer(layer)) {
-        return new Mamba(config, mixer as MambaMixer, layer.mamba, state(), ofMamba!, products);
+        return new Mamba(config, mixer as MambaMixer, layer.mamba, state(), mambaScratch!, products);
       }
       if (isConvolutionLayer(layer)) {
         const own = mixer as ConvolutionMixer;
-        return new ShortConvolution(config, own, layer.convolution, state(), ofConvolution!, products);
+        return new ShortConvolution(config, own, layer.convolution, state(), convolutionScratch!, products);
       }
       return attentionOf(mixer as AttentionMixer, layer, index);
     };
