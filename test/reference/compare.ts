@@ -113,7 +113,9 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
       if (isScaled) view.setFloat32(at, values[Math.floor(at / rowBytes)]!, true);
       for (let i = 0; i < 4; i++) bytes[at + (isScaled ? 4 : 0) + i] = 16 + (bytes[at + 4 + i]! % 24);
     }
-    if (hasWideScale) view.setFloat32(at, values[at]! * 0.01, true);
+    // In folders, many columns share a scale: here every twenty blocks of a row, and then five with scales of their own.
+    const index = ((at % rowBytes) / byteLength) % 25;
+    if (hasWideScale) view.setFloat32(at, values[at - (index < 20 ? index : 0) * byteLength]! * 0.01, true);
     // No NaN, whose exponent and mantissa are all ones, and no value far above the others.
     if (type.startsWith("F8_E4M3")) for (let i = at + 4; i < at + byteLength; i++) bytes[i]! &= 0xcf;
   }

@@ -54,80 +54,153 @@ MILLRACE_INLINE void unpackPairs(Source cell, int c, BfloatPairs* pairs) {
 }
 #endif
 
-// Tokens of a panel's tile: the sums of a cell fill the registers, and the accumulators, which get them once a cell,
-// rest in the first-level cache.
 #if defined(MILLRACE_ISA_AVX512BF16)
-constexpr int kTileTokens = 12;
+// Tokens of a panel's tile: their sums fill the registers. The accumulators, which get the sums of a run of cells at
+// once, rest in the first-level cache.
+constexpr int kTileTokens = 6;
 #else
 constexpr int kTileTokens = kPanelTokens;
 #endif
 
-struct PairsCell {
-  Floats scale;
-  BfloatPairs pairs[16];
-};
-
 // Weights that are bfloat16 exactly, with one f32 scale per 32 columns.
 struct PairsKind {
   static constexpr int64_t kCols = 32;
-  using Cell = PairsCell;
+  struct Cell {
+    Floats scale;
+    BfloatPairs pairs[16];
+  };
   MILLRACE_INLINE void unpack(Source packed, Cell& cell) {
     cell.scale = PackedF8::scaleOf(packed);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 8; c++) unpackPairs(packed, c, cell.pairs + 2 * c);
   }
-
-  template <int kTokens>
-  MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
-    prefetchPart<PackedF8, 1>(packed, 0);
-    const Floats scale = PackedF8::scaleOf(packed);
-    addColumns<kTokens, 1>([&](int, int c, BfloatPairs* pairs) { unpackPairs(packed, c, pairs); }, &scale, rows, index, acc);
-  }
-
-  template <int kTokens, int kGroups>
-  MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, Floats (*acc)[kGroups]) {
-    Floats scales[kGroups];
-    MILLRACE_UNROLL_INT
-    for (int g = 0; g < kGroups; g++) scales[g] = cells[g].scale;
-    const auto pairsOf = [&](int g, int c, BfloatPairs* pairs) {
-      pairs[0] = cells[g].pairs[2 * c];
-      pairs[1] = cells[g].pairs[2 * c + 1];
-    };
-    addColumns<kTokens, kGroups>(pairsOf, scales, rows, index, acc);
-  }
   MILLRACE_INLINE Floats finish(const Row&, Floats acc) { return acc; }
+};
 
- private:
-  template <int kTokens, int kGroups, class PairsOf>
-  MILLRACE_INLINE void addColumns(PairsOf pairsOf, const Floats* scales, const Row* rows, int64_t index, Floats (*acc)[kGroups]) {
-    Floats sums[kTokens][kGroups] = {};
+// Cells of a run at most: a panel's.
+constexpr int64_t kRunCells = kPanelCols / PairsKind::kCols;
+static_assert(kRunCells * sizeof(PairsKind::Cell) <= kPanelBytes / 2, "a panel has as many cells as a run");
+
+// A run's sums of one row and token: of columns 4c and 4c + 1, and of 4c + 2 and 4c + 3. One chain of additions would
+// keep few tokens waiting.
+struct Sums {
+  Floats halves[2] = {};
+};
+
+// Adds a cell's products to the sums. pairsOf(g, c, pairs): columns 4c to 4c + 3 of vector g.
+template <int kTokens, int kGroups, class PairsOf>
+MILLRACE_INLINE void addColumns(PairsOf pairsOf, const Row* rows, int64_t index, Sums (*sums)[kGroups]) {
+  MILLRACE_UNROLL_INT
+  for (int c = 0; c < 8; c++) {
+    BfloatPairs pairs[kGroups][2];
     MILLRACE_UNROLL_INT
-    for (int c = 0; c < 8; c++) {
-      BfloatPairs pairs[kGroups][2];
+    for (int g = 0; g < kGroups; g++) pairsOf(g, c, pairs[g]);
+    MILLRACE_UNROLL_INT
+    for (int h = 0; h < 2; h++) {
       MILLRACE_UNROLL_INT
-      for (int g = 0; g < kGroups; g++) pairsOf(g, c, pairs[g]);
-      MILLRACE_UNROLL_INT
-      for (int h = 0; h < 2; h++) {
+      for (int t = 0; t < kTokens; t++) {
+        const BfloatPairs x = splatPair(rows[t].q + 2 * (32 * index + 4 * c + 2 * h));
         MILLRACE_UNROLL_INT
-        for (int t = 0; t < kTokens; t++) {
-          const BfloatPairs x = splatPair(rows[t].q + 2 * (32 * index + 4 * c + 2 * h));
-          MILLRACE_UNROLL_INT
-          for (int g = 0; g < kGroups; g++) sums[t][g] = addProducts(pairs[g][h], x, sums[t][g]);
-        }
+        for (int g = 0; g < kGroups; g++) sums[t][g].halves[h] = addProducts(pairs[g][h], x, sums[t][g].halves[h]);
       }
+    }
+  }
+}
+
+MILLRACE_INLINE Floats scaled(const Sums& sums, Floats scale, Floats acc) { return mulAdd(sums.halves[0] + sums.halves[1], scale, acc); }
+
+// Whether a row has another scale than in the cell before.
+MILLRACE_INLINE bool isAnyChanged(Floats before, Floats scale) {
+#if defined(MILLRACE_ISA_AVX512)
+  return _mm512_cmpneq_epi32_mask(reinterpret_cast<__m512i>(before), reinterpret_cast<__m512i>(scale)) != 0;
+#else
+  return memcmp(&before, &scale, sizeof scale) != 0;
+#endif
+}
+
+// Ends the runs of the rows whose scale changes: their sums, times the scale so far, go to the accumulators.
+template <int kTokens, int kGroups>
+MILLRACE_INLINE void endChanged(int g, Floats before, Floats scale, Sums (*sums)[kGroups], Floats (*acc)[kGroups]) {
+  const auto isChanged = reinterpret_cast<Ints>(before) != reinterpret_cast<Ints>(scale);
+  MILLRACE_UNROLL_INT
+  for (int t = 0; t < kTokens; t++) {
+    acc[t][g] = isChanged ? scaled(sums[t][g], before, acc[t][g]) : acc[t][g];
+    MILLRACE_UNROLL_INT
+    for (int h = 0; h < 2; h++) sums[t][g].halves[h] = isChanged ? Floats{} : sums[t][g].halves[h];
+  }
+}
+
+// A row's cells are summed in runs, each of which is scaled once: a run ends after kRunCells cells and where the row's
+// scale changes. So it depends on the row alone.
+template <>
+struct PanelSum<PairsKind> {
+  template <int kTokens>
+  MILLRACE_INLINE void add(const Panel<PairsKind>& panel, const Row* rows, Floats (*acc)[2]) {
+    const PairsKind::Cell* cells = panel.cells;
+    Sums sums[kTokens][2];
+    for (int64_t i = 0; i < panel.numCells; i++, cells += 2) {
+      MILLRACE_UNROLL_INT
+      for (int g = 0; g < 2; g++) {
+        const Floats before = i == 0 ? cells[g].scale : cells[g - 2].scale;
+        if (__builtin_expect(isAnyChanged(before, cells[g].scale), false)) endChanged<kTokens, 2>(g, before, cells[g].scale, sums, acc);
+      }
+      const auto pairsOf = [&](int g, int c, BfloatPairs* pairs) {
+        pairs[0] = cells[g].pairs[2 * c];
+        pairs[1] = cells[g].pairs[2 * c + 1];
+      };
+      addColumns<kTokens, 2>(pairsOf, rows, panel.first + i, sums);
     }
     MILLRACE_UNROLL_INT
     for (int t = 0; t < kTokens; t++) {
       MILLRACE_UNROLL_INT
-      for (int g = 0; g < kGroups; g++) acc[t][g] = mulAdd(sums[t][g], scales[g], acc[t][g]);
+      for (int g = 0; g < 2; g++) acc[t][g] = scaled(sums[t][g], cells[g - 2].scale, acc[t][g]);
     }
   }
 };
 
+// All columns of the vector of group g for kTokens tokens from `token` on, in the same runs.
+template <int kTokens>
+void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
+  Source packed = groups.packed(g, 0);
+  Row row[kTokens];
+  Floats acc[kTokens][1] = {};
+  MILLRACE_UNROLL_INT
+  for (int t = 0; t < kTokens; t++) row[t] = rows.at(token + t);
+  for (int64_t first = 0; first < groups.numCells; first += kRunCells) {
+    Sums sums[kTokens][1];
+    Floats scale = PackedF8::scaleOf(packed);
+    for (int64_t i = first; i < minOf(first + kRunCells, groups.numCells); i++, packed = packed + groups.info.cellBytes) {
+      prefetchPart<PackedF8, 1>(packed, 0);
+      const Floats before = scale;
+      scale = PackedF8::scaleOf(packed);
+      if (__builtin_expect(isAnyChanged(before, scale), false)) endChanged<kTokens, 1>(0, before, scale, sums, acc);
+      addColumns<kTokens, 1>([&](int, int c, BfloatPairs* pairs) { unpackPairs(packed, c, pairs); }, row, i, sums);
+    }
+    MILLRACE_UNROLL_INT
+    for (int t = 0; t < kTokens; t++) acc[t][0] = scaled(sums[t][0], scale, acc[t][0]);
+  }
+  MILLRACE_UNROLL_INT
+  for (int t = 0; t < kTokens; t++) groups.store(token + t, g, acc[t][0]);
+}
+
+void runDirect(const LinearArgs& args, int64_t begin, int64_t end) {
+  const PackedInfo info = packedInfoOf(args.weight.type);
+  const Rows rows = rowsOf(args, info);
+  const int64_t numVectors = numVectorsOf(begin, end);
+  const Groups groups = {args, info, args.weight.cols / PairsKind::kCols, end, numVectors};
+  for (int64_t g = begin; g < begin + numVectors; g++) {
+    forTiles(args.numRows, kDirectTileTokens, [&](int64_t token, int64_t numTokens) {
+      withTokens<kDirectTileTokens>(numTokens, [&](auto size) { directTile<size>(groups, rows, g, token); });
+    });
+  }
+}
+
 }  // namespace
 
 void linearPackedBfloats(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
-  if (args.weight.type == TensorType::F8_E4M3_BF16) runPacked<PairsKind, kTileTokens>(args, begin, end, scratch);
+  if (args.weight.type != TensorType::F8_E4M3_BF16) return;
+  if (args.numRows > kDirectTokens) return runPanels<PairsKind, kTileTokens>(args, begin, end, scratch);
+  runDirect(args, begin, end);
 }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -54,6 +54,26 @@ struct Groups {
   }
 };
 
+// Cells [first, first + numCells) of two vectors, unpacked, side by side.
+template <class Kind>
+struct Panel {
+  const typename Kind::Cell* cells;
+  int64_t first;
+  int64_t numCells;
+  bool isFirst;
+  bool isLast;
+};
+
+// Adds a panel's cells to the accumulators, one after another. A kind that sums several cells before it scales them has
+// a specialisation.
+template <class Kind>
+struct PanelSum {
+  template <int kTokens>
+  MILLRACE_INLINE void add(const Panel<Kind>& panel, const Row* rows, Floats (*acc)[2]) {
+    for (int64_t i = 0; i < panel.numCells; i++) Kind::template add<kTokens, 2>(panel.cells + 2 * i, rows, panel.first + i, acc);
+  }
+};
+
 // All columns of the vector of group g for tokens [token, token + kTokens), cells unpacked as they come.
 template <class Kind, int kTokens>
 void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
@@ -79,16 +99,6 @@ void directTileOf(int64_t numTokens, const Groups& groups, const Rows& rows, int
   if constexpr (kTokens > 1) directTileOf<Kind, kTokens - 1>(numTokens, groups, rows, g, token);
 }
 
-// Cells [first, first + numCells) of two vectors, unpacked, side by side.
-template <class Kind>
-struct Panel {
-  const typename Kind::Cell* cells;
-  int64_t first;
-  int64_t numCells;
-  bool isFirst;
-  bool isLast;
-};
-
 // Advances the accumulators of kTokens tokens and the vectors from group g on by one panel; after the last the outputs
 // are stored.
 template <class Kind, int kTokens>
@@ -101,7 +111,7 @@ void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel,
     acc[t][0] = panel.isFirst ? Floats{} : resting[2 * t];
     acc[t][1] = panel.isFirst ? Floats{} : resting[2 * t + 1];
   }
-  for (int64_t i = 0; i < panel.numCells; i++) Kind::template add<kTokens, 2>(panel.cells + 2 * i, row, panel.first + i, acc);
+  PanelSum<Kind>::template add<kTokens>(panel, row, acc);
   MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) {
     if (panel.isLast) {
@@ -145,33 +155,49 @@ void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, 
   }
 }
 
+Rows rowsOf(const LinearArgs& args, const PackedInfo& info) {
+  return {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
+          activationHeaderBytes(info.activations, args.weight.cols)};
+}
+
+// More than kDirectTokens tokens.
 template <class Kind, int kTileTokens = kPanelTokens>
-void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+void runPanels(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   const PackedInfo info = packedInfoOf(args.weight.type);
-  const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
-                     activationHeaderBytes(info.activations, args.weight.cols)};
-  const int64_t numCells = args.weight.cols / Kind::kCols;
-  if (args.numRows > kDirectTokens) {
-    const Groups groups = {args, info, numCells, end, 1};
-    const int64_t passBytes = activationHeaderBytes(info.activations, args.weight.cols) == 0 ? kFloatPassBytes : kPassBytes;
-    const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
-    for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
-      const int64_t m1 = minOf(m0 + passTokens, args.numRows);
-      for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind, kTileTokens>(groups, rows, g, m0, m1, scratch);
-    }
-    return;
+  const Rows rows = rowsOf(args, info);
+  const Groups groups = {args, info, args.weight.cols / Kind::kCols, end, 1};
+  const int64_t passBytes = rows.headerBytes == 0 ? kFloatPassBytes : kPassBytes;
+  const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
+  for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
+    const int64_t m1 = minOf(m0 + passTokens, args.numRows);
+    for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind, kTileTokens>(groups, rows, g, m0, m1, scratch);
   }
-  // A vector's groups lie half of the range apart: each half is then read in one go, which memory answers fastest.
-  const int64_t pitch = (end - begin + kEights - 1) / kEights;
-  const Groups groups = {args, info, numCells, end, pitch};
-  // Tiles of nearly equal sizes.
-  const int64_t numTiles = (args.numRows + kDirectTileTokens - 1) / kDirectTileTokens;
-  for (int64_t g = begin; g < begin + pitch; g++) {
-    for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
-      const int64_t numTokens = (args.numRows - token + numTiles - tile - 1) / (numTiles - tile);
-      directTileOf<Kind>(numTokens, groups, rows, g, token);
-      token += numTokens;
-    }
+}
+
+// The number of vectors of groups [begin, end). A vector's groups lie half of the range apart: each half is then read in
+// one go, which memory answers fastest.
+MILLRACE_INLINE int64_t numVectorsOf(int64_t begin, int64_t end) { return (end - begin + kEights - 1) / kEights; }
+
+// Calls body(token, number of tokens) for tiles of nearly equal sizes, mostTokens at most.
+template <class Body>
+MILLRACE_INLINE void forTiles(int64_t numTokens, int64_t mostTokens, Body body) {
+  const int64_t numTiles = (numTokens + mostTokens - 1) / mostTokens;
+  for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
+    const int64_t size = (numTokens - token + numTiles - tile - 1) / (numTiles - tile);
+    body(token, size);
+    token += size;
+  }
+}
+
+template <class Kind>
+void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+  if (args.numRows > kDirectTokens) return runPanels<Kind>(args, begin, end, scratch);
+  const PackedInfo info = packedInfoOf(args.weight.type);
+  const Rows rows = rowsOf(args, info);
+  const int64_t numVectors = numVectorsOf(begin, end);
+  const Groups groups = {args, info, args.weight.cols / Kind::kCols, end, numVectors};
+  for (int64_t g = begin; g < begin + numVectors; g++) {
+    forTiles(args.numRows, kDirectTileTokens, [&](int64_t token, int64_t numTokens) { directTileOf<Kind>(numTokens, groups, rows, g, token); });
   }
 }
 
