@@ -12,14 +12,14 @@ export interface AnswerHead {
 }
 
 /**
- * The writer calls `begin` once, then `write`, then `end` or `breakOff` once. Nothing throws; after the client has
- * left, nothing has an effect.
+ * The writer calls `begin` once, then `write`, then `end` or `breakOff` once. No method throws; after the client has
+ * left, calls have no effect.
  */
 export interface AnswerSink {
   begin(head: AnswerHead): void;
-  /** @returns whether more is welcome now; if not, the writer waits for `onDrain` */
+  /** @returns whether the sink takes more now; if not, the writer waits for `onDrain` */
   write(bytes: Buffer): boolean;
-  /** Calls the listener once, when more is welcome. */
+  /** Calls the listener once, when the sink takes more. */
   onDrain(listener: () => void): void;
   /** The answer is complete. @param last bytes that come before the end */
   end(last?: Buffer): void;

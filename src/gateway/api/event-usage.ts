@@ -1,13 +1,13 @@
 /** Finds the `usage` of a stream's event in its text, without parsing the event. */
 
 export interface UsagePlace {
-  /** Where the member's name starts, where its value starts, and where that ends. */
+  /** Offsets of the member's name, of its value, and of the value's end. */
   readonly start: number;
   readonly value: number;
   readonly end: number;
 }
 
-/** Quotes inside texts are escaped, so no text looks like this. */
+/** Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const MEMBER = '"usage":';
 /** An object that may contain flat objects. */
 const VALUE = /\s*(?:null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;

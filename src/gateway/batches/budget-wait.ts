@@ -11,9 +11,9 @@ export class BudgetWait {
   #sinceMs: number | undefined;
 
   /**
-   * A line was refused.
+   * Reports that a line was refused.
    *
-   * @param hasOthers lines of the batch are under way, whose ends bring some of the budget back
+   * @param hasOthers whether other lines of the batch are under way, whose ends free some of the budget
    * @returns whether the line is to be sent again
    */
   mayWait(nowMs: number, hasOthers: boolean): boolean {
@@ -24,7 +24,7 @@ export class BudgetWait {
     return true;
   }
 
-  /** A line has ended, and its reservation is settled. */
+  /** Reports that a line has ended and its reservation is settled. */
   settled(): void {
     this.untilMs = 0;
     this.#sinceMs = undefined;
