@@ -15,7 +15,7 @@ export interface CallerIdentity {
 }
 
 /**
- * Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone,
+ * Finds the caller in its current state. Throws or rejects: invalid_api_key if the key or its owner is gone,
  * key_store_unavailable, identity_provider_unavailable
  */
 export type CallerOf = (identity: CallerIdentity) => Caller | Promise<Caller>;

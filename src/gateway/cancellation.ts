@@ -27,7 +27,9 @@ export class Cancellation {
     this.#listeners.clear();
   }
 
-  /** Calls the listener at the cancellation, at once if that has been. @returns a function that removes the listener */
+  /**
+   * Calls the listener at the cancellation, or at once if it has come. @returns a function that removes the listener
+   */
   onCancel(listener: (error: MillraceError | undefined) => void): () => void {
     if (this.#isCancelled) {
       listener(this.#error);

@@ -6,7 +6,7 @@ import { calibrated, fitIsotonic, type Isotonic } from "./isotonic.js";
 import { fitLogistic, type Logistic, logisticScore } from "./logistic.js";
 
 export interface Example {
-  /** In the order of FEATURE_NAMES. */
+  /** Values in the order of FEATURE_NAMES. */
   readonly features: readonly number[];
   /** 1 if the small model's answer is as good as the large one's, else 0. */
   readonly isAsGood: number;
@@ -17,7 +17,7 @@ interface TrainedRouter {
   readonly isotonic: Isotonic;
   /** Least probability at which an answer is kept; 1: none is. */
   readonly floor: number;
-  /** On examples that the scores were not fitted to. */
+  /** Measured on examples that the scores were not fitted to. */
   readonly keptShare: number;
   readonly loss: number;
 }

@@ -40,7 +40,7 @@ export class AnswerGuard implements AnswerSink {
   #numBytesHeld = 0;
   readonly #checkers: readonly Guard[];
 
-  /** @param refuse called once when the answer must not go on */
+  /** @param refuse called once when the answer must stop */
   constructor(
     private readonly next: AnswerSink,
     private readonly request: GatewayRequest,
@@ -103,7 +103,7 @@ export class AnswerGuard implements AnswerSink {
     });
   }
 
-  /** Work goes on in order. What fails stops the answer. */
+  /** Runs tasks in order. A failed task stops the answer. */
   #enqueue(task: () => Promise<void>): void {
     this.#work = this.#work.then(async () => {
       if (this.#isOver) {
@@ -195,7 +195,7 @@ export class AnswerGuard implements AnswerSink {
     if (!this.next.write(bytes)) await new Promise<void>((resolve) => this.#whenWelcome(resolve));
   }
 
-  /** Until the client reads on, or is gone. */
+  /** Waits until the client reads on, or is gone. */
   #whenWelcome(resolve: () => void): void {
     const leave = this.request.cancellation.onCancel(() => resolve());
     this.next.onDrain(() => {

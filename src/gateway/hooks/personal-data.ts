@@ -1,4 +1,4 @@
-/** Patterns of personal data. An expression finds what looks like it; check digits decide where there are some. */
+/** Patterns of personal data. An expression finds candidates; check digits decide where they exist. */
 import { isIPv6 } from "node:net";
 import type { PatternSource } from "./pattern-set.js";
 

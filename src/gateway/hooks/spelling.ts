@@ -1,15 +1,15 @@
 /**
  * Other spellings of a character: compatibility forms (fullwidth, mathematical), digits of other scripts, other dashes
- * and full stops, and characters that nobody sees. A pattern finds a text in all of them, or one invisible character
- * would hide it.
+ * and full stops, and invisible characters. A pattern finds a text in all of them, or one invisible character would
+ * hide it.
  */
 
 const UNKNOWN = 0;
-/** There is no plainer form in one unit. */
+/** The character has no plainer form in one unit. */
 const NONE = 1;
-/** U+FFFF is no character. */
+/** U+FFFF is not a character. */
 const INVISIBLE = 0xffff;
-/** By code point, as far as they are known. */
+/** Plain forms by code point, filled as needed. */
 const PLAIN = new Uint16Array(0x110000);
 
 /** Accents too: they are part of the letter before them. U+2800 is a Braille cell without a dot. */
@@ -74,7 +74,7 @@ export class Speller {
   }
 }
 
-/** The text with its characters in their plain forms, without those that nobody sees. */
+/** The text with its characters in their plain forms, without invisible ones. */
 export function plainText(text: string): string {
   let plain = "";
   const speller = new Speller();
