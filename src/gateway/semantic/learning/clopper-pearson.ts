@@ -1,7 +1,7 @@
 /** Exact confidence bounds of a share (Clopper and Pearson, 1934), each one-sided. */
 
 /**
- * @returns the largest share of wrong ones that `numWrong` of `num` do not contradict at the confidence; 1 without
+ * @returns the largest share of wrong ones that `numWrong` of `num` leave possible at the confidence; 1 without
  * observations
  */
 export function upperBound(numWrong: number, num: number, confidence = 0.95): number {
@@ -10,7 +10,7 @@ export function upperBound(numWrong: number, num: number, confidence = 0.95): nu
 }
 
 /**
- * @returns the smallest share of wrong ones that the observations do not contradict at the confidence; 0 without
+ * @returns the smallest share of wrong ones that the observations leave possible at the confidence; 0 without
  * observations
  */
 export function lowerBound(numWrong: number, num: number, confidence = 0.95): number {
