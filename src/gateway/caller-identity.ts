@@ -1,5 +1,5 @@
 /**
- * A caller's identity, for work that goes on after the request and after a restart: plain JSON without a secret, and
+ * A caller's identity, for work that continues after the request and after a restart: plain JSON without a secret, and
  * without rights, which may change meanwhile.
  */
 import type { Caller } from "./request.js";
@@ -8,7 +8,7 @@ export interface CallerIdentity {
   readonly tenant: string;
   /** Id of a managed key. */
   readonly keyId?: string | undefined;
-  /** Ids of the scopes, from the widest to the narrowest. Absent: there are none. */
+  /** Ids of the scopes, from the widest to the narrowest. Absent: none. */
   readonly scopes?: readonly string[] | undefined;
   /** Patterns of the models that the caller's token allows. Absent: there is no token, or it allows all. */
   readonly tokenModels?: readonly string[] | undefined;

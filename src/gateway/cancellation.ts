@@ -1,5 +1,5 @@
 /**
- * Tells the stages of a request that nobody wants its answer any more. Cheaper than an AbortSignal, and it carries the
+ * Tells the stages of a request that its answer is no longer wanted. Cheaper than an AbortSignal, and carries the
  * client's error.
  */
 import type { MillraceError } from "../core/errors.js";

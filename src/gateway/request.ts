@@ -21,7 +21,7 @@ export interface Caller {
   readonly priority?: number | undefined;
   /** Cache scope of the caller's requests; absent: the shared one. */
   readonly cacheScope?: string | undefined;
-  /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
+  /** Id of the caller's API key, which is not secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
   /**
    * The person or program that holds the key or token: names the holder's own belongings, and is not secret. It stays

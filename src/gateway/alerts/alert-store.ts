@@ -83,7 +83,7 @@ export class AlertStore {
   readonly #insert: Statement;
   readonly #last: Statement;
 
-  /** @param onAdded told of each new alert that no silence fits */
+  /** @param onAdded called for each new alert that no silence fits */
   constructor(
     private readonly database: Database.Database,
     private readonly onAdded: (alert: Alert) => void = () => {},

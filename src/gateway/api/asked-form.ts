@@ -8,7 +8,7 @@ type AskedForm =
 
 /**
  * Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema`
- * alone. Plain text is no form.
+ * alone. Plain text is not a form.
  */
 export function askedForm(body: JsonObject): AskedForm | undefined {
   const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;

@@ -26,9 +26,7 @@ export const OPENAI: ProxyDialect = {
   },
 };
 
-/**
- * Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it.
- */
+/** Events of /v1/responses have types. The error is repeated under `error` for clients of the other APIs. */
 export const OPENAI_RESPONSES: ProxyDialect = {
   ...OPENAI,
   streamError(error, requestId) {

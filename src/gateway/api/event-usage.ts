@@ -30,7 +30,7 @@ export function findUsage(event: string): UsagePlace | undefined {
  */
 export const eventEndOf = (text: string): string => (text.includes("\r") ? "\n\r\n" : "\n\n");
 
-/** Calls `use` with each event and the empty line behind it. @param text whole events */
+/** Calls `use` with each event and the empty line after it. @param text whole events */
 export function eachEvent(text: string, use: (event: string) => void): void {
   const eventEnd = eventEndOf(text);
   let start = 0;

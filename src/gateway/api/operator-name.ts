@@ -1,4 +1,6 @@
-/** The name of the operator who sends a request of /admin, in an application of Hono. The check of keys sets it. */
+/**
+ * The name of the operator who sends a request to /admin, in an application of Hono. The check of keys sets the name.
+ */
 import type { Context } from "hono";
 import { ADMIN_NAME } from "../../core/sign-in/roles.js";
 

@@ -61,7 +61,9 @@ export class HandedRun {
     );
   }
 
-  /** Whether lines of a model are handed over. A part that has begun goes on, even if the configuration has changed. */
+  /**
+   * Whether lines of a model are handed over. A part that has begun continues, even if the configuration has changed.
+   */
   takes(model: number): boolean {
     return this.context.handed.isHanded(this.lines.models[model]!) || this.parts.some((part) => part.model === model);
   }
@@ -261,7 +263,7 @@ function sumOf(a: LineEstimate | undefined, b: LineEstimate | undefined): LineEs
   return { claims: a.claims, amounts };
 }
 
-/** Whether a power cut has taken results of a finished part, whose provider still has them. */
+/** Whether a power cut has taken results of a finished part; its provider still has them. */
 function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): boolean {
   if (stage !== "over" || batchId === undefined) return false;
   for (let index = from; index < to; index++) if (lines.isOpen(index, model)) return true;

@@ -21,7 +21,7 @@ export interface SourceLine {
 
 interface LaneOptions {
   readonly load: () => ModelLoad;
-  /** Upper bound of the lines under way, whatever the model's free seats. */
+  /** Upper bound of the lines under way, even if the model has more free seats. */
   readonly mostLines: () => number;
   readonly newCancellation: () => Cancellation;
   readonly now: () => number;

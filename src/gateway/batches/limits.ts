@@ -1,4 +1,4 @@
-/** Bounds of files and batches: OpenAI's and Anthropic's where they state one, ours where they do not. */
+/** Bounds of files and batches: OpenAI's and Anthropic's if they state one, else ours. */
 
 const MIB = 1024 * 1024;
 

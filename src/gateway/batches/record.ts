@@ -105,7 +105,7 @@ export interface BatchRecord {
   /** Empty for Anthropic's batches, whose requests come with the batch. */
   readonly inputFileId: string;
   readonly metadata: Readonly<Record<string, string>> | undefined;
-  /** Life of the output files in seconds, from their creation; undefined: as the gateway's retention says. */
+  /** Life of the output files in seconds, from their creation; undefined: the gateway's retention. */
   readonly outputExpiresAfter: number | undefined;
   /** Headers of the creating request that every line repeats. */
   readonly headers: Readonly<Record<string, string>>;

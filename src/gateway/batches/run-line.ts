@@ -55,7 +55,7 @@ export const MAX_ATTEMPTS = 4;
 /** Larger answers are errors, since they are held in memory. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Refusals for the time being, which say nothing about the line. */
+/** Temporary refusals, for which the line is not to blame. */
 const BUSY: readonly number[] = [429, 503];
 /** An engine or the gateway failed, perhaps because of the line. */
 const FAILED: readonly number[] = [408, 500, 502, 504];

@@ -115,7 +115,7 @@ export class BatchService {
     this.#opened?.batches.leave();
   }
 
-  /** Leaves every batch so that the next process goes on with it. */
+  /** Leaves every batch so that the next process continues it. */
   async close(): Promise<void> {
     this.leave();
     this.#open.abort();

@@ -112,7 +112,7 @@ class MemoryState implements TurnState {
     this.#rows = new ReservationRows(database, owner);
   }
 
-  /** Known buckets stay as they are: the database's are older. */
+  /** Known buckets stay unchanged: the database's are older. */
   load(): void {
     for (const each of [this.#reservations, this.#changedMeters]) each.clear();
     for (const key of this.#meters.keys()) if (!isBucket(key)) this.#meters.delete(key);

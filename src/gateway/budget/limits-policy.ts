@@ -99,7 +99,7 @@ export class LimitsPolicy implements Policy {
     return this.options.traits(model).maxTokensField;
   }
 
-  /** The use of a scope. Rejects where the store is down. */
+  /** The use of a scope. Rejects while the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
     const { budgets, requests, tokens, concurrent } = await this.opened().store.read(claims);

@@ -160,7 +160,7 @@ export class MessagesCourse implements AnswerCourse {
   }
 }
 
-/** Bedrock wraps an event of Claude's API into one of its own, in base64. */
+/** Unwraps an event of Claude's API, which Bedrock wraps into its own in base64. */
 export function framed(event: JsonObject): { readonly event: JsonObject; readonly data: string } {
   const data = typeof event.bytes === "string" ? Buffer.from(event.bytes, "base64").toString("utf8") : "";
   try {

@@ -76,7 +76,7 @@ const RESPONSES = "/v1/responses";
 const MESSAGES_VERSION = "2023-06-01";
 const BEDROCK_MESSAGES_VERSION = "bedrock-2023-05-31";
 
-/** Addresses of the providers that have one; `openai` stands for compatible hosts too. */
+/** Default addresses of providers; `openai` means compatible hosts too. */
 export function defaultUrl(engine: ProviderEngine, awsRegion: string | undefined): string | undefined {
   switch (engine) {
     case "openai":

@@ -157,7 +157,7 @@ export class AnswerGuard implements AnswerSink {
       const type = mediaTypeOf(headers);
       const isSearchable =
         type.includes("json") || encodingOf(headers) !== undefined || this.request.route.isGeneration;
-      // An error has little text, and a proxy's error page is no answer of a model's.
+      // An error has little text, and a proxy's error page is not a model's answer.
       if (status < 300 && isSearchable) throw unreadable(undefined);
       const text = type.startsWith("text/") ? await this.#guarded({ text: body.toString("utf8") }) : undefined;
       await this.#check();

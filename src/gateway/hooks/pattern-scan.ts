@@ -18,7 +18,7 @@ interface Match {
   readonly end: number;
   /** Name of the pattern whose match begins first. */
   readonly name: string;
-  /** The rest of a match whose beginning was taken before. */
+  /** Whether it is the rest of a match whose beginning was taken before. */
   readonly isContinued: boolean;
 }
 
@@ -45,7 +45,7 @@ export class PatternScan {
   #kept = "";
   #keptFrom = 0;
   #length = 0;
-  /** For each live position, where the earliest match through it began. */
+  /** For each live position, the start of the earliest match through it. */
   #active: number[] = [];
   #starts: Int32Array;
   #next: number[] = [];

@@ -47,7 +47,7 @@ function plainOf(code: number): number {
 /** Reads a text unit by unit. */
 export class Speller {
   #high = 0;
-  /** The unit's plain form; the unit itself where there is none. */
+  /** The unit's plain form, or the unit itself if there is none. */
   plain = 0;
   /** The unit adds nothing to the text that a reader sees; of a pair of units, the first never does. */
   isSilent = false;

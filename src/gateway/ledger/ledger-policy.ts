@@ -172,7 +172,7 @@ function openRequest(request: GatewayRequest, seq: number, beganMs: number): Ope
   return { seq, id: id.slice(0, MAX_ID_CHARACTERS), beganMs, tenant, team, key: keyId, path, asked, isStream };
 }
 
-/** The team among the scopes that the caller's requests are charged to, where keys are managed. */
+/** The team that the caller's requests are charged to, from its scopes; without managed keys there is none. */
 function teamOf({ scopes }: Caller): string {
   return scopes?.find(({ kind }) => kind === "team")?.id ?? "";
 }

@@ -158,7 +158,7 @@ export class LedgerStore {
     if (lo === undefined || hi === undefined) return false;
     const end = Math.min(lo + atMost - 1, hi);
     const old = firstValue(this.#lastOld, [lo, end, beforeMs]) ?? 0;
-    // Rows have gaps only where requests still run, so the distance of two rows is the number of rows between them.
+    // Rows have gaps only at running requests, so the distance of two rows is the number of rows between them.
     const upTo = Math.min(Math.max(old, hi - maxRows), end);
     if (upTo < lo) return false;
     this.commits.alone(() => {

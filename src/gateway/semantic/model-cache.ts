@@ -16,7 +16,7 @@ import { objectionsTo } from "./vetoes/vetoes.js";
 interface SemanticSettings {
   readonly mode: "shadow" | "serve";
   readonly strictness: Strictness;
-  /** Cosine below which a stored question is no candidate. */
+  /** Least cosine of a candidate and the question. */
   readonly minSimilarity: number;
   readonly maxError: number;
   readonly minJudged: number;

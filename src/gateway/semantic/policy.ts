@@ -30,7 +30,7 @@ export interface CachedModel {
 }
 
 interface SemanticCacheOptions {
-  /** The cache of the model that a client's name stands for; undefined: it has none. */
+  /** The cache of the model that a client's name stands for; undefined: none. */
   readonly cacheOf: (name: string) => CachedModel | undefined;
   readonly all: () => readonly ModelCache[];
   readonly scopeOf: (request: GatewayRequest) => CacheScope;

@@ -54,7 +54,7 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   if (last === undefined || last.text.length > MAX_QUESTION_LENGTH || last.text.trim() === "") return undefined;
   const canonical = canonicalBody({ path, body, bytes, model });
   if (canonical === undefined) return undefined;
-  // Sampled answers are welcome: a semantic hit is no copy in any case.
+  // Sampled answers are allowed: a semantic hit is never an exact copy.
   const rules = { isOwnEngine: false, assumesDeterministic: true, keepsSampled: true };
   if (ineligible({ route, path, body }, rules, canonical.kept) !== undefined) return undefined;
   const question = questionOf(last.text);

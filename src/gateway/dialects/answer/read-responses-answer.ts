@@ -1,4 +1,4 @@
-/** Reads the OpenAI responses that a client got. The last event of a stream has the whole response. */
+/** Reads a client's answers in OpenAI's responses. The last event of a stream has the whole response. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {

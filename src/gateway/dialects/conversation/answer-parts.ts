@@ -1,4 +1,4 @@
-/** An answer, in pieces that all dialects share: a stream gives them as they come, a whole answer all at once. */
+/** An answer in pieces that all dialects share: a stream yields them one by one, a whole answer all at once. */
 
 import { MillraceError } from "../../../core/errors.js";
 import { isPlainObject } from "../../../core/is-plain-object.js";
@@ -35,7 +35,7 @@ export type AnswerPart =
  * skipped.
  */
 export interface AnswerReader {
-  /** @param name type of the event, where the dialect tells it beside the data */
+  /** @param name type of the event, if the dialect states it beside the data */
   event(event: JsonObject, name: string): readonly AnswerPart[];
   /** The stream has ended. Throws if the answer is not complete. */
   end(): readonly AnswerPart[];

@@ -1,4 +1,4 @@
-/** The parts that OpenAI's chats and responses share, under whatever names of the fields around them. */
+/** The parts that OpenAI's chats and responses share, under fields of different names. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { Conversation, Effort, Extra, ImagePart, Reasoning, ToolChoice } from "../conversation/conversation.js";
@@ -25,7 +25,7 @@ function stopOf(fields: Fields): readonly string[] {
   return list.filter((each) => each !== "");
 }
 
-/** Knowledge about a request's fields beside the ones read. */
+/** How to treat fields that were not read. */
 interface Beside {
   /** Fields on which the answer does not depend, or not by intent. */
   readonly hints: readonly string[];

@@ -211,7 +211,7 @@ function partOf(part: Fields, losses: Losses): TextPart | ImagePart {
   }
 }
 
-/** @returns undefined for a tool that is left out: only OpenAI's servers run it, or its calls are no JSON */
+/** @returns undefined for a tool that is left out: only OpenAI's servers run it, or its calls are not JSON */
 function toolOf(tool: Fields, losses: Losses): Tool | undefined {
   const type = tool.required("type");
   if (type !== "function") {

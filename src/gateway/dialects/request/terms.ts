@@ -10,9 +10,9 @@ export interface WriteTerms {
   readonly model: string;
   readonly names: FieldNames;
   readonly losses: Losses;
-  /** `max_tokens` of requests without one, where the provider needs one. */
+  /** `max_tokens` of requests without one, if the provider needs one. */
   readonly defaultMaxTokens: number;
-  /** Whether the model is told an effort of thinking, or a budget of tokens, as older models are. */
+  /** How the model is told to think: by effort, or, for older models, by a budget of tokens. */
   readonly thinking: "effort" | "budget";
 }
 

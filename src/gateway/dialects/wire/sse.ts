@@ -6,7 +6,7 @@ import { MillraceError } from "../../../core/errors.js";
 import { ByteList } from "./byte-list.js";
 
 export interface SentEvent {
-  /** "" where the event has no name. */
+  /** Empty if the event has no name. */
   readonly name: string;
   readonly data: string;
 }

@@ -51,7 +51,7 @@ export const faithfulness: Check = (sample) => {
   // A model's earlier answers are not a source: it may have told a story.
   const given = sample.messages.filter(({ role }) => role !== "assistant");
   const counts = given.map((message) => message.text.match(/\S+/g)?.length ?? 0);
-  // A question after other texts is no source; a message alone may contain the source together with the question.
+  // A question after other texts is not a source; a single message may contain both the source and the question.
   const numWords = counts.reduce((sum, count) => sum + count, 0) - (given.length > 1 ? counts.at(-1)! : 0);
   const hasContext = Math.max(numWords, counts.at(-1) ?? 0) >= MIN_CONTEXT_WORDS;
   // Code rightly has names that the prompt lacks.

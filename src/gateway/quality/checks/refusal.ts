@@ -8,7 +8,7 @@ import { type Check, yesOrNo } from "./check.js";
 /** Text between two words of a clause. */
 const CLAUSE = "[^.!?,;:\\n]{0,60}?";
 
-/** An opening is an apology or regret, which is no refusal alone. `isRefusal` knows more of English. */
+/** An opening is an apology or regret, which alone is not a refusal. `isRefusal` knows more of English. */
 const LANGUAGES: readonly { readonly opening: string; readonly inability: string }[] = [
   {
     opening: "i apologi[sz]e|my apologies|i regret",
@@ -45,7 +45,7 @@ const LANGUAGES: readonly { readonly opening: string; readonly inability: string
   },
 ];
 
-/** The writer cannot or may not: so says the first sentence, or the second after an apology alone. */
+/** The first sentence states that the writer cannot or may not, or the second does after a mere apology. */
 const DECLINES = LANGUAGES.map(
   ({ opening, inability }) =>
     new RegExp(

@@ -55,7 +55,7 @@ export class VectorIndex {
     return true;
   }
 
-  /** The id that arrived first; undefined if there is none. */
+  /** The id that arrived first; undefined: none. */
   oldest(): string | undefined {
     return this.#places.keys().next().value;
   }

@@ -29,7 +29,7 @@ function quantile(share: number, a: number, b: number): number {
   return (low + high) / 2;
 }
 
-/** I_x(a, b), by its continued fraction on the side where that converges fast. */
+/** I_x(a, b), by its continued fraction on the side of fast convergence. */
 function regularizedBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;

@@ -11,7 +11,7 @@ import { isSameBag, type Veto, type VetoContext } from "./veto.js";
 
 type Synonyms = ReadonlyMap<string, number>;
 
-/** Kinds of requests where `a joke` and `jokes` are different wishes. */
+/** Kinds of requests in which `a joke` and `jokes` ask for different things. */
 const COUNTING = new Set(["GIVE", "OTHER"]);
 
 export function isSameWord(a: string, b: string, synonyms: Synonyms): boolean {
