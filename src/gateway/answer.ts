@@ -1,11 +1,11 @@
-/** Where an answer goes: a client's socket, a buffer, a cache beside either. */
+/** Answers and their destinations: a client's socket, a buffer, a cache beside either. */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { MillraceError } from "../core/errors.js";
 import { Pieces } from "../core/pieces.js";
 
 export interface AnswerHead {
   readonly status: number;
-  /** In lower case, without the headers of one connection and without request ids, which the client's sink adds. */
+  /** Lower-case names, without headers of the connection and without request ids, which the client's sink adds. */
   readonly headers: OutgoingHttpHeaders;
   /** The body is an uncompressed event stream: every `write` then consists of whole events. */
   readonly isEventStream: boolean;

@@ -18,7 +18,7 @@ interface AlertOptions extends AlertRules {
   readonly logger: RequestLogger;
   readonly webhooks: readonly WebhookTarget[];
   readonly coolDownMs: number;
-  /** Told of each new alert that no silence fits. */
+  /** Called with each new alert that no silence fits. */
   readonly onAlert?: ((alert: Alert) => void) | undefined;
   readonly epochMs: () => number;
 }
@@ -172,7 +172,7 @@ export class AlertWatch {
   ): Promise<void> {
     const { database } = this.options;
     const series = activeSeries(database, hourMs, MAX_SERIES);
-    // With a single key, its hours equal the hours of everybody, and are judged once.
+    // With a single key, its hours equal those of all keys together, and are judged once.
     for (const each of series.length === 1 ? series : [undefined, ...series]) {
       if (this.#isClosed) return;
       const hours = hoursOf(database, each, hourMs, HISTORY_HOURS);

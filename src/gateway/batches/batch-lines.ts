@@ -87,7 +87,7 @@ export class BatchLines {
     return this.record.numLines;
   }
 
-  /** How the lines with a result ended. */
+  /** Number of lines with a result, by outcome. */
   get counts(): BatchRecord["counts"] {
     return this.#counts;
   }

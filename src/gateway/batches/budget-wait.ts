@@ -1,6 +1,6 @@
-/** How long lines of a batch wait for a budget that requests under way have reserved. */
+/** Bounds the wait of a batch's lines for a budget that running requests have reserved. */
 
-/** How often a batch tries a budget again: requests outside the batch do not report their end. */
+/** Interval at which a batch tries a budget again: requests outside the batch do not report their end. */
 const LOOK_MS = 250;
 /** Longest wait, since other requests may reserve the budget one after another forever. */
 const MOST_MS = 10 * 60_000;

@@ -14,7 +14,7 @@ interface BatchFiles {
 
 interface FinishTerms {
   readonly nowSeconds: number;
-  /** Life of the files if the batch does not say, in seconds. */
+  /** Life of the files in seconds, unless the batch states one. */
   readonly keptSeconds: number;
 }
 

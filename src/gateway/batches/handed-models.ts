@@ -53,7 +53,7 @@ export interface HandedModels {
     /** Wait between two polls of the same state, which grows from `firstMs` to `mostMs`. */
     readonly firstMs: number;
     readonly mostMs: number;
-    /** How long a request whose connection broke may still be on its way to becoming a batch. */
+    /** Longest time in which a request with a broken connection may still become a batch. */
     readonly settleMs: number;
   };
 }

@@ -29,7 +29,7 @@ interface HandedContext extends Pick<PartContext, "nowMs" | "logger" | "cleanup"
 const MAX_PART_BYTES = 100 * 1024 * 1024;
 const WRITE_BYTES = 1024 * 1024;
 const RETRY_MS = 1000;
-/** How long a provider may take to end a batch that is cancelled. OpenAI names ten minutes. */
+/** Longest time for a provider to end a cancelled batch. OpenAI names ten minutes. */
 const END_MS = 15 * 60_000;
 /** Time limit for cancelling a provider's batch that nobody waits for. */
 const DROP_MS = 10_000;

@@ -56,7 +56,7 @@ export class Pace {
     // One line makes a model load on demand, and shows whether a failed one is back.
     if (numReady === 0) return { most: 1, toStop: 0 };
     const all = seats ?? UNKNOWN_SEATS * numReady;
-    // With more requests than seats, all that wait are others': lines go last.
+    // With more requests than seats, all waiting requests count as others': lines go last.
     const numShort = Math.min(numLines, numWaiting, Math.max(0, numOthers + numLines - all));
     if (numShort > 0) return { most: 0, toStop: numShort };
     const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));

@@ -92,7 +92,7 @@ interface LineCounts {
 
 export const NO_LINES: LineCounts = { succeeded: 0, errored: 0, expired: 0, cancelled: 0 };
 
-/** When a batch entered each state; absent: it has not. */
+/** The time at which a batch entered each state; absent: it has not. */
 type StateTimes = Readonly<Partial<Record<BatchState, number>>>;
 
 export interface BatchRecord {

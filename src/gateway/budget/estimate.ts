@@ -40,7 +40,7 @@ export interface RequestSize extends AnswerSize {
 
 /** Facts about a model's prompts that its instances report; undefined: not reported. */
 export interface PromptFacts {
-  /** Most tokens of a prompt with its answer. */
+  /** Upper bound of a prompt and its answer, in tokens. */
   readonly maxModelLen: number | undefined;
   /** Tokens that the chat template writes for a conversation without text. */
   readonly templateTokens: number | undefined;

@@ -92,7 +92,7 @@ export interface BudgetStore {
   close(): Promise<void>;
 }
 
-/** How long a gateway may be silent before its reservations become charges. */
+/** Time for which a gateway may be silent before its reservations become charges. */
 export const LEASE_MS = 30_000;
 export const TEND_MS = 5_000;
 /**

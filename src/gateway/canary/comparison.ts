@@ -50,7 +50,7 @@ interface Breach {
 
 /** Fewer failures of a canary may be accidents. */
 const MIN_FAILED = 3;
-/** One look in two thousand is wrong. Failures are counted at each of them, so few looks see a new one. */
+/** Wrong at one look in two thousand. Only a look after a new failure can err anew, and these are few. */
 const Z_FAILED = 3.29;
 
 /** Wilson's bounds of the share of failed requests. */

@@ -61,7 +61,7 @@ export type Decision = "kept" | "escalated" | "audited" | "closed" | "bypassed";
 interface CascadeOptions {
   /** Cascades by each of their names. Read for every request. */
   readonly cascades: () => ReadonlyMap<string, Cascade>;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly onDecision?: (cascade: string, decision: Decision) => void;
   readonly onClosed?: (cascade: Cascade) => void;

@@ -33,7 +33,7 @@ const SHARED = [
 
 type Asked = Pick<GatewayRequest, "path" | "url" | "route" | "body" | "bytes" | "isStream">;
 
-/** The request to the small model that also asks for log-probabilities or a seed. */
+/** The form in which the small model is asked, if a judge needs more than its answer. */
 export interface ChatForm {
   readonly request: Asked;
   /** The answer in the client's form. @returns undefined for an unreadable answer */

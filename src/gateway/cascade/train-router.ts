@@ -23,7 +23,7 @@ interface TrainedRouter {
 }
 
 const NUM_FOLDS = 5;
-/** In examples: some dozens of weights from some hundreds of examples would fit noise. */
+/** Strength of the penalty, in examples: some dozens of weights from some hundreds of examples would fit noise. */
 const RIDGE = 20;
 /** Chance that the loss is above its bound although the floor was accepted. */
 const DELTA = 0.05;

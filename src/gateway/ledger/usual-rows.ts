@@ -11,7 +11,7 @@ import { INSERT_USUAL, insertInto, milliseconds, WORD_COLUMNS } from "./ledger-t
  * so that they are deleted together with these.
  */
 const ERA = 100_000;
-/** Requests with more kinds of words than this write them anew. */
+/** Number of remembered kinds of words; beyond it, all are forgotten, and requests write them anew. */
 const MAX_WORDS = 10_000;
 
 const eraOf = (seq: number): number => seq - (seq % ERA);

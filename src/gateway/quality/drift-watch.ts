@@ -211,7 +211,7 @@ export class DriftWatch {
     return series;
   }
 
-  /** Forgets the series that is longest without a sample: one of a tenant for a tenant's series, else any. */
+  /** Forgets the series that is longest without a sample: a tenant's, or, only for a series of all tenants, any. */
   #makeRoom(tenant: string): boolean {
     if (!this.#hasWarned) {
       this.#hasWarned = true;

@@ -6,8 +6,6 @@ import { firstProblem } from "../../core/schema-problem.js";
 const MAX_CORRECTION = 16 * 1024;
 const MAX_COMMENT = 4 * 1024;
 
-/** Characters of a client's own key that an error repeats. */
-
 /** Without control characters except tabs and line breaks: a correction becomes an evaluation's expected answer. */
 const textUpTo = (length: number) =>
   z

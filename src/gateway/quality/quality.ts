@@ -41,7 +41,7 @@ interface QualityOptions {
   readonly versionOf: (model: string) => string | undefined;
   /** Name of the header that names a request's session, in lower case. */
   readonly sessionHeader: () => string;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly epochMs: () => number;
 }

@@ -8,7 +8,7 @@ interface SamplerOptions {
   readonly share: number;
   /** Least number of samples a day for each model and tenant, even beyond the share. */
   readonly atLeast: number;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly epochMs: () => number;
 }

@@ -22,7 +22,7 @@ interface RecorderOptions {
   readonly sessionHeader: () => string;
   /** Counts a request that is too large. */
   readonly onLost: () => void;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   /** Milliseconds since 1970. */
   readonly now: () => number;

@@ -51,7 +51,7 @@ type Tried = { readonly ending: Ending } | { readonly failure: Failure; readonly
 
 export class RoutePolicy implements Policy {
   readonly name: string;
-  /** A turn for each rule with several targets, for requests without a session. */
+  /** A round robin for each rule with several targets, for requests without a session. */
   readonly #turns = new WeakMap<RouteRule, SmoothRoundRobin>();
 
   constructor(private readonly options: RouteOptions) {

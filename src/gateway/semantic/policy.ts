@@ -35,7 +35,7 @@ interface SemanticCacheOptions {
   readonly all: () => readonly ModelCache[];
   readonly scopeOf: (request: GatewayRequest) => CacheScope;
   readonly onFailure: (thrown: unknown, model: string) => void;
-  /** From 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random?: () => number;
   readonly now?: () => number;
   readonly close?: () => Promise<void>;

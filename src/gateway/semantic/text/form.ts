@@ -247,7 +247,7 @@ function withoutEcho({ kind, rest }: Kinded): Kinded {
     const kept = isForMe ? rest.slice(0, -2) : rest;
     return { kind, rest: kept[1]?.text === "me" ? [kept[0]!, ...kept.slice(2)] : kept };
   }
-  // A fragment such as "the capital of France" asks for its object.
+  // A fragment such as "the capital of France" asks what that is.
   const of = rest.findIndex(({ text }) => text === "of");
   const isFragment =
     of >= 1 && of <= 3 && rest.length <= 8 && !NO_FRAGMENT.has(rest[0]!.text) && !rest.some(({ text }) => isVerb(text));

@@ -148,7 +148,7 @@ function wordsNumber(tokens: readonly Token[], at: number): Start | undefined {
   if (fixed !== undefined && !ENGLISH_NUMBERS.has(lower))
     return { value: fixed, ...(FIXED_NUMBERS.has(lower) ? { unit: lower } : {}) };
   const ordinal = ORDINALS.get(lower);
-  // `second` is a unit after a number, which this function does not see, and after `a` or `per`.
+  // `second` is a unit after a number, for which this function is not called, and after `a` or `per`.
   if (ordinal !== undefined && !(lower === "second" && /^(?:a|per|each|every)$/.test(previous)))
     return { value: ordinal, unit: "th" };
   if (lower === "one" && (BEFORE_PRONOUN_ONE.has(previous) || previous === "" || next === "of")) return undefined;
