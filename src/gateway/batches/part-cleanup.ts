@@ -58,7 +58,7 @@ const LONGEST_BATCH_MS = 25 * 3_600_000;
 const REMOVE_MS = 30_000;
 
 export class PartCleanup {
-  /** By the parts' ids. */
+  /** Releases by the parts' ids. */
   readonly #releases = new Map<string, Release>();
   readonly #removals = new Map<string, Removal & { readonly atMs: number }>();
   readonly #closing = new AbortController();

@@ -55,7 +55,7 @@ export interface Admitted {
 
 /** The payment of a request's next answer. */
 interface Payment {
-  /** Reserved for the answer. */
+  /** Amounts reserved for the answer. */
   readonly amounts: Amounts;
   /** The cost of earlier answers to the request, which stays reserved beside it. */
   readonly spent: Amounts;

@@ -24,7 +24,7 @@ const CHOICES = '"choices":[{';
 const FIRST_TEXT = /"choices":\[\{(?:"index":\d+,)?"text":"/y;
 /** Members of a choice that have texts, beside `delta`. */
 const OTHER_TEXTS: readonly string[] = ['"text":', '"message":'];
-/** Members that hold the text of whole answers, or none if there is none. */
+/** Members of whole answers that hold their text, if there is any. */
 const KNOWN_TEXT = /"(?:choices|content|output|message)"\s*:/;
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;

@@ -162,7 +162,7 @@ export class CostSink extends PassingSink {
     return isPriced() ? withCost(event, placeOf(event, form!.path), cost()) : event;
   }
 
-  /** @returns whether the next sink takes more now */
+  /** @returns whether the sink takes more now */
   #hold(bytes: Buffer): boolean {
     this.#held.push(bytes);
     return this.#held.numBytes <= MAX_HELD_BYTES || this.#release();
@@ -179,7 +179,7 @@ export class CostSink extends PassingSink {
     this.#release(headers, [told]);
   }
 
-  /** Passes on the answer's head, if it is held, and bytes. @returns whether the next sink takes more now */
+  /** Passes on the answer's head, if it is held, and bytes. @returns whether the sink takes more now */
   #release(headers: AnswerHead["headers"] = {}, held: readonly Buffer[] = [this.#held.take()]): boolean {
     const head = this.#head;
     this.#head = undefined;

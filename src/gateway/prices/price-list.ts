@@ -22,7 +22,7 @@ const amounts = {
 
 const row = z.strictObject({
   model: z.string(),
-  /** First day of the price; absent: no earlier price is known. */
+  /** First day of the price; absent: the price also holds for all days before. */
   from: z.iso.date().optional(),
   ...amounts,
   above: z.strictObject({ promptTokens: z.number().int().positive(), ...amounts }).optional(),

@@ -89,7 +89,7 @@ export class MessagesAnswerReader implements AnswerReader {
     this.#usage(message, parts);
   }
 
-  /** Skips blocks that only other requests than ours can cause. */
+  /** Reads a block. Skips blocks that only other requests than ours can cause. */
   #block(block: JsonObject, index: number, parts: AnswerPart[], isWhole: boolean): void {
     switch (textAt(block, "type")) {
       case "text":
