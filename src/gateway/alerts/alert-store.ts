@@ -143,7 +143,7 @@ export class AlertStore {
   }
 
   /**
-   * Ends an alert and, for an instance, its earlier repetitions too. Each webhook is told so once, unless a silence
+   * Ends an alert and, for an instance, its earlier repetitions too. Each webhook is notified once, unless a silence
    * kept the alert from it.
    */
   resolve(alert: StoredAlert, nowMs: number, numReceivers: number): void {

@@ -145,8 +145,8 @@ export class UsageReader {
 
   /**
    * The last report. Anthropic's streams report the prompt first and the output last: both reports are merged. The
-   * beginning of other answers is not read, since it may repeat the client's text, such as a schema with a property of
-   * this name.
+   * beginning of another answer counts only if its end has no report, since it may repeat the client's text, such as a
+   * schema with a property of this name.
    */
   #read(): ReportedUsage | undefined {
     const last = lastUsage(textOf(this.#tail).slice(-KEPT_BYTES));

@@ -1,4 +1,4 @@
-/** Writes the files of a finished batch from the log of its results. A crash makes it start again. */
+/** Writes the files of a finished batch from the log of its results. After a crash, this starts again. */
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import type { BatchFolders } from "./folders.js";

@@ -2,7 +2,7 @@
  * A part of a batch: lines of one model that go to its provider in one file. Its state is written before each step, so
  * that a killed gateway finds out what it has sent.
  *
- * reserving: the lines are on the disk, and a reservation may exist; ready: all budgets are reserved; sending: the
+ * reserving: the lines are on the disk, and a reservation may exist; ready: any reservation is made; sending: the
  * provider may have the lines; sent: the provider's batch is known; over: every line has its result, or gets none here.
  */
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";

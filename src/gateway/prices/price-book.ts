@@ -12,7 +12,7 @@ export interface ModelPricing {
   readonly price?: Price | undefined;
   /** Nano-dollars for an hour of one of its instances. */
   readonly nanoPerHour?: bigint | undefined;
-  /** Names of the model at a paid API, the first with a list price counts; empty: the model runs on own hardware. */
+  /** Names of the model at a paid API: the first with a list price counts. Empty: the model runs on own hardware. */
   readonly listNames: readonly string[];
   /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it has no endpoint. */
   readonly batchThousandths?: bigint | undefined;

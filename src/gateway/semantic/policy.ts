@@ -48,7 +48,7 @@ const ID_HEADER = "x-millrace-cache-id";
 /** The tenant of the cache's own requests, which bypass the cache. */
 export const OWN_TENANT = "(semantic-cache)";
 
-/** Answers that are learned from at once; further ones are ignored. */
+/** Answers that are learned from at once; further ones are ignored, whatever their text. */
 const MAX_LEARNING = 64;
 
 export class SemanticCache implements Policy {
