@@ -1,25 +1,25 @@
-/** Where an answer goes: a client's socket, a buffer, a cache beside either. */
+/** Answers and their destinations: a client's socket, a buffer, a cache beside either. */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { MillraceError } from "../core/errors.js";
 import { Pieces } from "../core/pieces.js";
 
 export interface AnswerHead {
   readonly status: number;
-  /** In lower case, without the headers of one connection and without request ids, which the client's sink adds. */
+  /** Lower-case names, without headers of the connection and without request ids, which the client's sink adds. */
   readonly headers: OutgoingHttpHeaders;
   /** The body is an uncompressed event stream: every `write` then consists of whole events. */
   readonly isEventStream: boolean;
 }
 
 /**
- * The writer calls `begin` once, then `write`, then `end` or `breakOff` once. Nothing throws; after the client has
- * left, nothing has an effect.
+ * The writer calls `begin` once, then `write`, then `end` or `breakOff` once. No method throws; after the client has
+ * left, calls have no effect.
  */
 export interface AnswerSink {
   begin(head: AnswerHead): void;
-  /** @returns whether more is welcome now; if not, the writer waits for `onDrain` */
+  /** @returns whether the sink takes more now; if not, the writer waits for `onDrain` */
   write(bytes: Buffer): boolean;
-  /** Calls the listener once, when more is welcome. */
+  /** Calls the listener once, when the sink takes more. */
   onDrain(listener: () => void): void;
   /** The answer is complete. @param last bytes that come before the end */
   end(last?: Buffer): void;

@@ -19,7 +19,7 @@ interface UsageTerms {
   readonly hidesEach: boolean;
 }
 
-/** Stands behind the caches, so that they and retries know the client's own body. */
+/** Runs after the caches, so that they and retries see the client's own body. */
 export const usageAsker: Policy = {
   name: "usage",
   handle(request, sink, next) {
@@ -29,7 +29,7 @@ export const usageAsker: Policy = {
 
 /**
  * @param isContinuous asks for counts with every event, which not every engine knows
- * @returns the request to send and the sink for its answer, which are the same where nothing has to be asked
+ * @returns the request to send and the sink for its answer, both unchanged if nothing has to be asked
  */
 export function askUsage(
   request: GatewayRequest,
@@ -38,10 +38,10 @@ export function askUsage(
 ): readonly [GatewayRequest, AnswerSink] {
   if (!request.isStream || !PATHS.includes(request.path)) return [request, sink];
   const options = request.body.stream_options ?? {};
-  // Something else than an object is the engine's to refuse.
+  // The engine refuses a value that is not an object.
   if (typeof options !== "object" || Array.isArray(options)) return [request, sink];
   const given = options as RequestBody;
-  // OpenRouter's clients ask for it under a name that other engines do not know.
+  // OpenRouter's clients ask for usage under a name that other engines do not know.
   const usage = request.body.usage as { readonly include?: unknown } | null | undefined;
   const wantsLast = given.include_usage === true || usage?.include === true;
   const hidesEach = isContinuous && !(wantsLast && given.continuous_usage_stats === true);

@@ -1,5 +1,5 @@
 /**
- * A caller's identity, for work that goes on after the request and after a restart: plain JSON without a secret, and
+ * A caller's identity, for work that continues after the request and after a restart: plain JSON without a secret, and
  * without rights, which may change meanwhile.
  */
 import type { Caller } from "./request.js";
@@ -8,14 +8,14 @@ export interface CallerIdentity {
   readonly tenant: string;
   /** Id of a managed key. */
   readonly keyId?: string | undefined;
-  /** Ids of the scopes, from the widest to the narrowest. Absent: there are none. */
+  /** Ids of the scopes, from the widest to the narrowest. Absent: none. */
   readonly scopes?: readonly string[] | undefined;
   /** Patterns of the models that the caller's token allows. Absent: there is no token, or it allows all. */
   readonly tokenModels?: readonly string[] | undefined;
 }
 
 /**
- * Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone,
+ * Finds the caller in its current state. Throws or rejects: invalid_api_key if the key or its owner is gone,
  * key_store_unavailable, identity_provider_unavailable
  */
 export type CallerOf = (identity: CallerIdentity) => Caller | Promise<Caller>;

@@ -1,5 +1,5 @@
 /**
- * Tells the stages of a request that nobody wants its answer any more. Cheaper than an AbortSignal, and it carries the
+ * Tells the stages of a request that its answer is no longer wanted. Cheaper than an AbortSignal, and carries the
  * client's error.
  */
 import type { MillraceError } from "../core/errors.js";
@@ -27,7 +27,9 @@ export class Cancellation {
     this.#listeners.clear();
   }
 
-  /** Calls the listener at the cancellation, at once if that has been. @returns a function that removes the listener */
+  /**
+   * Calls the listener at the cancellation, or at once if it has come. @returns a function that removes the listener
+   */
   onCancel(listener: (error: MillraceError | undefined) => void): () => void {
     if (this.#isCancelled) {
       listener(this.#error);

@@ -1,6 +1,6 @@
-/** The field of /v1/embeddings that has texts cut which the model's context cannot hold. */
+/** The field that makes /v1/embeddings cut texts that are longer than the model's context. */
 
 export const CUT_TEXTS = { truncate_prompt_tokens: -1 } as const;
 
-/** The engines that know the field. Ollama's cuts texts by itself; others refuse what is too long. */
+/** Engines that know the field. Ollama's cuts texts by itself; others refuse long texts. */
 export const CUTTING_ENGINES: readonly string[] = ["millrace", "vllm"];

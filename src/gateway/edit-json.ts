@@ -13,9 +13,9 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 /**
- * Absent fields come before all others; the value of a field that is there is replaced.
+ * Puts absent fields before all others, and replaces the values of existing ones.
  * @param bytes the JSON that `body` was parsed from
- * @returns the same bytes where nothing changes
+ * @returns the same bytes if nothing changes
  */
 export function withFields(bytes: Buffer, body: JsonObject, fields: JsonObject): Buffer {
   const names = Object.keys(fields).filter((name) => fields[name] !== own(body, name));
@@ -38,8 +38,8 @@ export function withFields(bytes: Buffer, body: JsonObject, fields: JsonObject):
 }
 
 /**
- * The fields of a body made of another that have other values, or are gone. Given to withFields, all that stays keeps
- * its bytes, and so every number its digits.
+ * The fields of an edited body that have other values, or are gone. With these, withFields keeps the bytes of all other
+ * fields, and so every digit of their numbers.
  */
 export function changedFields(before: JsonObject, after: JsonObject): JsonObject {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
@@ -47,16 +47,16 @@ export function changedFields(before: JsonObject, after: JsonObject): JsonObject
   return Object.fromEntries(changed.map((name) => [name, own(after, name)]));
 }
 
-/** A client may name a field like a member of every object. */
+/** A client may give a field the name of an inherited member. */
 const own = (body: JsonObject, name: string): unknown => (Object.hasOwn(body, name) ? body[name] : undefined);
 
-/** As withFields, where some of the fields are to be removed: the members that stay are put together again. */
+/** Like withFields, but with fields to remove: the remaining members are joined again. */
 function withoutFields(bytes: Buffer, body: JsonObject, fields: JsonObject): Buffer {
   let members: ReadonlyMap<string, ByteRange>;
   try {
     members = membersOf(bytes);
   } catch {
-    // A mark of the byte order, or a name without end.
+    // A byte order mark, or a name without end.
     return Buffer.from(bodyJson({ ...body, ...fields }));
   }
   const parts: Buffer[] = [];

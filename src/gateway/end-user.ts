@@ -1,13 +1,13 @@
-/** Whom a request serves, as the client names that person: the operator's own user is the key. */
+/** The end user of a request, as the client names that person: the operator's own user is the key. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { RequestBody } from "./request.js";
 
 const HEADER = "x-millrace-user";
-/** UTF-16 units; the rest is cut. */
+/** UTF-16 units; longer names are cut. */
 const MAX_LENGTH = 128;
 
 /**
- * The end user named by the header, else by the APIs' own fields, of which OpenAI's newer one counts first.
+ * The end user named by the header, else by the APIs' own fields, OpenAI's newer one first.
  * @returns "" if the request names none
  */
 export function endUserOf(headers: IncomingHttpHeaders, body: RequestBody): string {

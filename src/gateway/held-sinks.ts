@@ -2,7 +2,7 @@
 import { type AnswerHead, type AnswerSink, BufferSink, PassingSink, type WholeAnswer } from "./answer.js";
 import type { Cancellation } from "./cancellation.js";
 
-/** Keeps an answer instead of sending it, and cancels the request whose answer is longer than allowed. */
+/** Keeps an answer instead of sending it, and cancels the request if the answer is longer than allowed. */
 export class BoundedSink extends BufferSink {
   #isTooLong = false;
 

@@ -1,6 +1,6 @@
 /**
- * Finds the members of a JSON object in its bytes without parsing their values, so that a large value can be read apart
- * from the small ones.
+ * Finds the members of a JSON object in its bytes without parsing their values, so that large values can be read apart
+ * from small ones.
  */
 import { MillraceError } from "../core/errors.js";
 
@@ -22,8 +22,8 @@ const MAX_NAME_BYTES = 256;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Only the outermost structure is checked; parsing the values shows whether they are JSON. Throws invalid_json where
- * the bytes are no object, have a member twice or have something behind it.
+ * Only the outermost structure is checked; parsing the values shows whether they are JSON. Throws invalid_json if the
+ * bytes are not an object, have a member twice or continue after it.
  */
 export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {
   const members = new Map<string, ByteRange>();
@@ -51,7 +51,7 @@ export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {
   return members;
 }
 
-/** A name of letters, digits and signs of ASCII, as nearly all have. @returns undefined: it has to be parsed */
+/** A name of ASCII letters, digits and signs, as nearly all are. @returns undefined: the name has to be parsed */
 function plainName(bytes: Uint8Array, start: number, end: number): string | undefined {
   let name = "";
   for (let i = start; i < end; i++) {
@@ -87,7 +87,7 @@ function trimEnd(bytes: Uint8Array, start: number, end: number): number {
   return at;
 }
 
-/** @returns the index behind the closing quote; −1: there is none */
+/** @returns the index after the closing quote; −1: there is none */
 function endOfString(bytes: Uint8Array, start: number): number {
   for (let at = start + 1; at < bytes.length; at++) {
     if (bytes[at] === BACKSLASH) at++;
@@ -96,7 +96,7 @@ function endOfString(bytes: Uint8Array, start: number): number {
   return -1;
 }
 
-/** @returns the index of the comma or bracket behind the value that begins at `start`, or of the end of the bytes */
+/** @returns the index of the comma or bracket after the value that begins at `start`, or of the end of the bytes */
 function endOfValue(bytes: Uint8Array, start: number): number {
   let depth = 0;
   for (let at = start; at < bytes.length; at++) {

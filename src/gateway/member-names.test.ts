@@ -1,4 +1,4 @@
-/** Names that are a field's but for their case are refused where the API names members, and nowhere else. */
+/** Names that differ from a field's only in case are refused where the API names members, and nowhere else. */
 import { expect, test } from "vitest";
 import { assertMemberNames } from "./member-names.js";
 

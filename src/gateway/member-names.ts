@@ -1,12 +1,12 @@
 /**
- * Names of a request's JSON members. Servers written in Go, such as Ollama, read them without regard to case: what the
- * gateway does not see as `max_tokens` would reach them under that name. So a name that differs from a field's only in
- * case is refused, for every upstream.
+ * Names of a request's JSON members. Servers written in Go, such as Ollama, ignore the case of names: a spelling that
+ * the gateway does not see as `max_tokens` would reach them under that name. So a name that differs from a field's only
+ * in case is refused, for every upstream.
  */
 import { MillraceError } from "../core/errors.js";
 import type { RequestBody } from "./request.js";
 
-/** Every field of a request that the gateway checks, and those of the same APIs that an upstream may heed. */
+/** Every field that the gateway checks, and fields of the same APIs that an upstream may heed. */
 const FIELDS: ReadonlySet<string> = new Set(
   `model messages prompt suffix input instructions system stream stream_options include_usage continuous_usage_stats
   max_tokens max_completion_tokens max_output_tokens max_tool_calls num_predict n_predict num_ctx n n_cmpl best_of temperature top_p top_k min_p seed
@@ -32,7 +32,7 @@ const FREE: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
   "schema",
-  // Of a response_format of Hugging Face's clients.
+  // In a response_format of Hugging Face's clients.
   "value",
   "arguments",
   "metadata",

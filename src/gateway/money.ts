@@ -4,7 +4,7 @@ const NANO = 1_000_000_000n;
 const DECIMALS = 9;
 
 /**
- * @returns nano-dollars; undefined where the text is no amount of at most nine decimals.
+ * @returns nano-dollars; undefined if the text is not an amount of at most nine decimals.
  * @example parseDollars("0.25") // 250000000n
  */
 export function parseDollars(text: string): bigint | undefined {
@@ -14,7 +14,7 @@ export function parseDollars(text: string): bigint | undefined {
   return BigInt(whole) * NANO + BigInt(decimals.padEnd(DECIMALS, "0"));
 }
 
-/** The dollars of a number, in its shortest decimals: 0.0000001 would else be 1e-7. */
+/** The dollars of a number in its shortest decimals, without an exponent as in 1e-7. */
 export const decimalText = (written: string | number): string => {
   if (typeof written === "string") return written;
   const decimals = written.toFixed(DECIMALS);
@@ -22,7 +22,7 @@ export const decimalText = (written: string | number): string => {
 };
 
 /**
- * All nine decimals, so that columns line up and no reader takes the text for a rounded one.
+ * All nine decimals, so that columns line up and no reader takes the text for rounded.
  * @example formatCost(1500n) // "0.000001500"
  */
 export function formatCost(nanoDollars: bigint): string {
@@ -30,7 +30,7 @@ export function formatCost(nanoDollars: bigint): string {
   return `${nanoDollars < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
 }
 
-/** As short as it goes. @example formatDollars(250000000n) // "0.25" */
+/** The shortest form. @example formatDollars(250000000n) // "0.25" */
 export function formatDollars(nanoDollars: bigint): string {
   return formatCost(nanoDollars).replace(/\.?0+$/, "");
 }

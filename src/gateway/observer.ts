@@ -1,4 +1,4 @@
-/** Events of requests, from which other rooms make metrics and traces. Observers must be fast and must not throw. */
+/** Events of requests, from which other folders make metrics and traces. Observers must be fast and must not throw. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { ErrorCode } from "../core/errors.js";
 import type { TokenUsage } from "./api/usage.js";
@@ -26,7 +26,7 @@ export interface RequestObserver {
   passed?(): void;
   /** The request was sent to an instance. Called once more for each retry. */
   routed(instanceId: string, matchedFraction: number): void;
-  /** The instance did not take the request, and it is tried again. */
+  /** The instance did not take the request, which is tried again. */
   retried(instanceId: string, reason: string): void;
   /**
    * The request also went to a second instance, since the first had not begun to answer. `routed` is called if the
@@ -41,7 +41,7 @@ export interface RequestObserver {
 }
 
 export interface ProxyObserver {
-  /** @param traceparent that an observer before this one gives the request */
+  /** @param traceparent the one that an earlier observer gives the request */
   started(start: RequestStart, traceparent?: string): RequestObserver;
   /** The request was refused before its model was known. */
   refused(path: string, code: ErrorCode): void;

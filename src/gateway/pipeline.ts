@@ -1,6 +1,6 @@
 /**
- * The gateway's policies, in order. Each policy gets a request, may answer it, and else passes it on, changed or not,
- * with a sink of its own before the client's. The last handler sends it to an upstream.
+ * The gateway's policies, in order. Each policy gets a request and answers it, or passes it on, changed or not, with a
+ * sink of its own before the client's. The last handler sends it to an upstream.
  */
 import type { MillraceError } from "../core/errors.js";
 import type { AnswerSink } from "./answer.js";
@@ -15,7 +15,7 @@ export type Ending =
   /** The client left, or the cancellation's error has ended the answer. */
   | { readonly kind: "cancelled" };
 
-/** Rejects with a MillraceError if the sink got nothing, not even a head: another answer may then still be given. */
+/** Rejects with a MillraceError if the sink got nothing, not even a head: another answer may still follow. */
 export type Handler = (request: GatewayRequest, sink: AnswerSink) => Promise<Ending>;
 
 export interface Policy {
@@ -26,7 +26,7 @@ export interface Policy {
   close?(): Promise<void>;
 }
 
-/** @param policies from the first to see a request to the last */
+/** @param policies in the order in which they see a request */
 export function pipeline(policies: readonly Policy[], last: Handler): Handler {
   return policies.reduceRight<Handler>((next, policy) => (request, sink) => policy.handle(request, sink, next), last);
 }

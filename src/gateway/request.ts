@@ -21,24 +21,24 @@ export interface Caller {
   readonly priority?: number | undefined;
   /** Cache scope of the caller's requests; absent: the shared one. */
   readonly cacheScope?: string | undefined;
-  /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
+  /** Id of the caller's API key, which is not secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
   /**
-   * The person or program that holds the key or token. It names what belongs to the holder alone, and is no secret. It
-   * stays the same when a managed key rotates and for all tokens of a subject; a key of the file gets a new holder once
-   * it is replaced. Absent: holders cannot be told apart.
+   * The person or program that holds the key or token: names the holder's own belongings, and is not secret. It stays
+   * the same when a managed key rotates and for all tokens of a subject; a replaced key of the file gets a new holder.
+   * Absent: holders cannot be told apart.
    */
   readonly holder?: string | undefined;
   /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
   readonly scopes?: readonly Scope[] | undefined;
-  /** The caller's key or token is the gateway's business only, and is not sent to instances. */
+  /** The caller's key or token is for the gateway only, and is not sent to instances. */
   readonly isKeyHidden?: boolean | undefined;
   /**
-   * Patterns of the models that the caller's token allows, of which `allowsModel` takes account. Absent: there is no
-   * token, or it allows all.
+   * Patterns of the models that the caller's token allows; `allowsModel` includes them. Absent: there is no token, or
+   * it allows all.
    */
   readonly tokenModels?: readonly string[] | undefined;
-  /** Whether the caller may use the model of a name. Absent: any. */
+  /** Whether the caller may use the named model. Absent: any. */
   readonly allowsModel?: ((model: string) => boolean) | undefined;
 }
 
@@ -56,7 +56,7 @@ export interface GatewayRequest {
   /** The JSON that `body` was parsed from; empty for a GET. */
   readonly bytes: Buffer;
   readonly body: RequestBody;
-  /** Name of the model as the client gave it, where an alias stays one. */
+  /** The model's name as the client sent it, possibly an alias. */
   readonly asked: string;
   /** Name of the model to ask: `asked`, or a policy's choice. The last stage writes it into the body. */
   readonly model: string;
@@ -64,14 +64,14 @@ export interface GatewayRequest {
   readonly isStream: boolean;
   /** Lower goes first; absent: the body's `priority`. The caller's own overrides both. */
   readonly priority?: number | undefined;
-  /** Time of `performance.now()` at which nobody wants the answer any more; absent: never. */
+  /** Time of `performance.now()` after which the answer is useless; absent: never. */
   readonly deadlineMs?: number | undefined;
   readonly cancellation: Cancellation;
   readonly observer: RequestObserver;
   readonly record: RequestRecord;
 }
 
-/** The request with other fields; the client's bytes remain as they are but for these. */
+/** The request with other fields; all other bytes of the client's stay unchanged. */
 export function withBody(request: GatewayRequest, fields: RequestBody): GatewayRequest {
   const body = { ...request.body, ...fields };
   const isStream = body.stream === true;
@@ -79,7 +79,7 @@ export function withBody(request: GatewayRequest, fields: RequestBody): GatewayR
   return { ...request, model, body, bytes: withFields(request.bytes, request.body, fields), isStream };
 }
 
-/** The request for another model. The client's bytes remain: the last stage writes the name into them. */
+/** The request for another model. The client's bytes stay: the last stage writes the name into them. */
 export function withModel(request: GatewayRequest, model: string): GatewayRequest {
   return { ...request, model };
 }

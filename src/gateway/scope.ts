@@ -1,6 +1,6 @@
 /**
- * The scopes that a request is charged to: its key, the key's team and the team's organisation, each with limits of its
- * own.
+ * The scopes that a request is charged to: its key, the key's team and the team's organisation, each with its own
+ * limits.
  */
 
 /** Windows are of the UTC calendar; `total` never ends. */
@@ -11,13 +11,13 @@ export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];
 export const BUDGET_UNITS = ["money", "tokens"] as const;
 export type BudgetUnit = (typeof BUDGET_UNITS)[number];
 
-/** How much may be spent in a window. */
+/** An amount that may be spent in a window. */
 export interface Budget {
   readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
   /** No request may spend more. Absent: unlimited. */
   readonly hard?: bigint | undefined;
-  /** Spending more is reported. Absent: nothing is. */
+  /** Spending beyond it is reported. Absent: nothing is. */
   readonly soft?: bigint | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Notes when an answer begins, and with which status. */
+/** Notes an answer's beginning and its status. */
 import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
 
 export class SeenAnswer extends PassingSink {

@@ -1,4 +1,4 @@
-/** Groups the requests of one conversation or user, as the client names it. */
+/** The session that groups the requests of one conversation or user, by the client's name for it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { RequestBody } from "./request.js";
 

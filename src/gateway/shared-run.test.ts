@@ -53,7 +53,7 @@ function withResolvers<T>() {
   return { promise, resolve, reject };
 }
 
-/** A client that takes what it is told to. */
+/** A client that reads on the test's command. */
 class SlowSink extends BufferSink {
   isBlocked = false;
   #onDrain = () => {};
@@ -219,7 +219,7 @@ describe("a shared run", () => {
     expect(numDrained).toBe(0);
     first.drain();
     expect(numDrained).toBe(1);
-    // The second is the first when the owner has left.
+    // The second reader is the first when the owner has left.
     owner.cancel();
     expect(write("c")).toBe(false);
     second.drain();

@@ -1,7 +1,7 @@
 /**
- * One run of a request whose answer several clients read: each from the beginning, at its own pace. The first client
- * that is still there sets the pace of the run; the others are dropped if they fall too far behind. The run goes on
- * while anybody reads, and for a while longer if it shall linger.
+ * One run of a request, with several clients as readers of its answer: each reads from the beginning, at its own pace.
+ * The first client that is still there sets the pace of the run; the others are dropped if they fall too far behind.
+ * The run goes on while anybody reads, and for `lingerMs` after.
  */
 import { MillraceError } from "../core/errors.js";
 import type { AnswerHead, AnswerSink } from "./answer.js";
@@ -9,11 +9,11 @@ import { Cancellation } from "./cancellation.js";
 import type { Ending } from "./pipeline.js";
 
 export interface SharedRunOptions {
-  /** A longer answer is not kept, nobody joins it any more, and no reader may be further behind than this. */
+  /** A longer answer is not kept and takes no new readers, and no reader may be further behind than this. */
   readonly maxBytes: number;
-  /** Time that the run goes on without readers. */
+  /** Time for which the run continues without readers. */
   readonly lingerMs: number;
-  /** A whole answer may be read until `close` is called, and not only while it is made. */
+  /** A whole answer may be read until `close` is called, not only while the run goes on. */
   readonly staysOpen?: boolean;
 }
 
@@ -27,13 +27,13 @@ export interface RunAnswer {
 
 export interface RunResult {
   readonly ending: Ending;
-  /** Undefined if it is not whole, or too long. */
+  /** Undefined if the answer is not whole, or too long. */
   readonly answer: RunAnswer | undefined;
 }
 
 /**
- * Statuses that depend on the moment and not on the request: the other requests that share the run are sent by
- * themselves.
+ * Statuses that depend on the moment and not on the request: the other requests that share the run are sent on their
+ * own.
  */
 const OF_THE_MOMENT: readonly number[] = [401, 403, 408, 425, 429];
 const MAX_CHUNKS = 1 << 16;
@@ -43,11 +43,11 @@ const isOfTheMoment = (status: number): boolean => status >= 500 || OF_THE_MOMEN
 interface Reader {
   readonly sink: AnswerSink;
   readonly isOwner: boolean;
-  /** Index of the next chunk that it gets. */
+  /** Index of the reader's next chunk. */
   next: number;
   hasBegun: boolean;
   isBlocked: boolean;
-  /** Called with undefined if the run has nothing for the reader, which has then got nothing. */
+  /** Called with undefined if the run has nothing for the reader, which has received nothing. */
   readonly settle: (ending: Promise<Ending> | undefined) => void;
   endWatch: () => void;
 }
@@ -55,7 +55,7 @@ interface Reader {
 const CANCELLED: Ending = { kind: "cancelled" };
 
 export class SharedRun implements AnswerSink {
-  /** Ends the run itself, whatever a single client does. */
+  /** Ends the run itself, independent of single clients. */
   readonly cancellation = new Cancellation();
   /** Settles when the run is over. Never rejects. */
   readonly result: Promise<RunResult>;
@@ -63,7 +63,7 @@ export class SharedRun implements AnswerSink {
   readonly #beganMs = performance.now();
   #head: AnswerHead | undefined;
   #chunks: Buffer[] = [];
-  /** Number of chunks that are no longer held, as every reader has got them. */
+  /** Number of freed chunks, which every reader has got. */
   #numDropped = 0;
   #numBytes = 0;
   #heldBytes = 0;
@@ -77,14 +77,14 @@ export class SharedRun implements AnswerSink {
 
   /**
    * @param start runs the request; rejects if the sink got nothing
-   * @param onClosed called once nobody may join any more
+   * @param onClosed called once when nobody may join any more
    */
   constructor(
     start: (sink: AnswerSink, cancellation: Cancellation) => Promise<Ending>,
     private readonly options: SharedRunOptions,
     private readonly onClosed: () => void,
   ) {
-    // Not in this turn, so that the maker of the run can read it first.
+    // Not in this turn, so that the run's creator can read it first.
     this.#ending = Promise.resolve().then(() => start(this, this.cancellation));
     this.result = this.#ending.then(
       (ending) => this.#conclude(ending),
@@ -100,7 +100,8 @@ export class SharedRun implements AnswerSink {
    * Reads the answer from its beginning. The owner's promise settles with the run, even if its client left before, so
    * that the run's cost is settled with the owner's request; it rejects if the run does.
    *
-   * @returns undefined for others than the owner, if the run ended without an answer for them: they have got nothing
+   * @returns undefined for others than the owner, if the run ended without an answer for them: they have received
+   * nothing
    */
   read(sink: AnswerSink, cancellation: Cancellation, isOwner = false): Promise<Ending | undefined> {
     clearTimeout(this.#lingering);
@@ -140,7 +141,7 @@ export class SharedRun implements AnswerSink {
       this.#isKept = false;
       this.close();
     }
-    // A set can lose members while it is walked.
+    // A set tolerates the loss of members during a loop.
     for (const reader of this.#readers) this.#feed(reader);
     if (!this.#isKept) this.#drop();
     return !this.#isHeldUp();
@@ -170,7 +171,7 @@ export class SharedRun implements AnswerSink {
   #conclude(ending: Ending): RunResult {
     if (this.#end === undefined || this.options.staysOpen !== true) this.close();
     clearTimeout(this.#lingering);
-    // A reader without the end gets it when it can take more; the others have nothing to wait for.
+    // A reader without the end gets it when it can take more; the others need not wait.
     for (const reader of [...this.#readers]) {
       if (this.#end === undefined || this.#head === undefined)
         this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);
@@ -206,7 +207,7 @@ export class SharedRun implements AnswerSink {
     this.#goOn();
   }
 
-  /** The oldest reader sets the pace; with none, nothing does. */
+  /** Whether the oldest reader holds the run up; without readers, nothing does. */
   #isHeldUp(): boolean {
     const [first] = this.#readers;
     return first?.isBlocked === true;
@@ -243,8 +244,8 @@ export class SharedRun implements AnswerSink {
   }
 
   /**
-   * A reader's client left, or gets an error. An error of the owner's request, such as a deadline, ends the run, since
-   * the owner pays for it.
+   * Removes a reader whose client left or gets an error. An error of the owner's request, such as a deadline, ends the
+   * run, since the owner pays for it.
    */
   #leave(reader: Reader, error: MillraceError | undefined): void {
     if (!this.#readers.has(reader)) return;
@@ -275,7 +276,7 @@ export class SharedRun implements AnswerSink {
     this.cancellation.cancel(error);
   }
 
-  /** Nobody may join any more. */
+  /** Lets nobody join any more. */
   close(): void {
     if (!this.#isJoinable) return;
     this.#isJoinable = false;

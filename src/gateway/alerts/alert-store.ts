@@ -4,26 +4,26 @@ import { Deliveries } from "./deliveries.js";
 import { SilenceStore } from "./silences.js";
 
 export interface Alert {
-  /** A metric of an hour, or `quality_` and the name of a check. */
+  /** Name of an hour's metric, or `quality_` and the name of a check. */
   readonly metric: string;
   readonly value: number;
   readonly expected: number;
-  /** Unique; the webhook's receiver tells repetitions by it. */
+  /** Unique, so that a webhook's receiver recognises repetitions. */
   readonly id: string;
-  /** Milliseconds since 1970: when it was found, and the first of the hour that it is about. */
+  /** Milliseconds since 1970: the time of the finding, and the start of the hour in question. */
   readonly foundMs: number;
   readonly hourMs: number;
-  /** "" where it is about everybody. */
+  /** Empty: the alert is about all callers together. */
   readonly tenant: string;
   readonly key: string;
-  /** "" where it is about no model. */
+  /** Empty: the alert is about no single model. */
   readonly model: string;
   /**
    * Instance of the fleet; absent: the alert is about no instance. Alerts on instances, and alerts with `endsMs`, end
    * later; every other alert is about an hour in the past.
    */
   readonly instance?: string;
-  /** The budget that it is about, such as `team/acme/search/month`, or `…/month-tokens`. */
+  /** The budget in question, such as `team/acme/search/month`, or `…/month-tokens`. */
   readonly budget?: string;
   /** Milliseconds since 1970. */
   readonly endsMs?: number;
@@ -54,11 +54,11 @@ interface AlertColumns {
 export interface StoredAlert {
   readonly seq: number;
   readonly alert: Alert;
-  /** Tries to reach the webhook; in a list, the most that any webhook needed. */
+  /** Attempts to reach the webhook; in a list, the most of any webhook. */
   readonly tries: number;
-  /** When the last webhook took it; null: one of them has not. */
+  /** When the last webhook took the alert; null: a webhook has not taken it yet. */
   readonly deliveredMs: number | null;
-  /** Id of the silence because of which it was not sent. */
+  /** Id of the silence that kept the alert from being sent. */
   readonly silence: string | null;
   readonly resolvedMs: number | null;
 }
@@ -83,7 +83,7 @@ export class AlertStore {
   readonly #insert: Statement;
   readonly #last: Statement;
 
-  /** @param onAdded told of each new alert that no silence fits */
+  /** @param onAdded called for each new alert that no silence fits */
   constructor(
     private readonly database: Database.Database,
     private readonly onAdded: (alert: Alert) => void = () => {},
@@ -132,10 +132,7 @@ export class AlertStore {
     return true;
   }
 
-  /**
-   * Alerts on instances that have not ended, oldest first: of several on one metric and instance, the newest comes
-   * last.
-   */
+  /** Open alerts on instances, oldest first: of several on one metric and instance, the newest comes last. */
   open(): StoredAlert[] {
     return this.#read("instance != '' AND resolved_ms IS NULL ORDER BY seq", []);
   }
@@ -146,7 +143,7 @@ export class AlertStore {
   }
 
   /**
-   * Ends an alert and, for an instance, its earlier repetitions too. Each webhook is told so once, unless a silence
+   * Ends an alert and, for an instance, its earlier repetitions too. Each webhook is notified once, unless a silence
    * kept the alert from it.
    */
   resolve(alert: StoredAlert, nowMs: number, numReceivers: number): void {
@@ -166,7 +163,7 @@ export class AlertStore {
     if (silence === null) this.deliveries.plan(seq, numReceivers, nowMs);
   }
 
-  /** Alerts that a webhook is to get now, the oldest first; those silenced since they were found are taken out. */
+  /** Alerts to send to a webhook now, oldest first. Alerts that a silence fits by now are cancelled. */
   due(receiver: number, nowMs: number, atMost: number): StoredAlert[] {
     const sql = `SELECT alerts.*, due.tries, due.delivered_ms FROM alert_deliveries AS due JOIN alerts USING (seq)
       WHERE due.receiver = ? AND due.due_ms <= ? ORDER BY due.due_ms, seq LIMIT ?`;
@@ -181,8 +178,8 @@ export class AlertStore {
   }
 
   /**
-   * From the newest to the oldest.
-   * @param isOpen only those that have an end, and have not ended: on instances and soft budgets
+   * Alerts from the newest to the oldest.
+   * @param isOpen only alerts with an end that have not ended: on instances and soft budgets
    */
   page(before: number, limit: number, isOpen = false): StoredAlert[] {
     const where = isOpen ? "resolved_ms IS NULL AND (instance != '' OR budget != '') AND " : "";
@@ -208,7 +205,7 @@ export class AlertStore {
     for (const [column, type] of LATER_COLUMNS)
       if (!has(column)) database.exec(`ALTER TABLE alerts ADD COLUMN ${column} ${type}`);
     if (!has("due_ms")) return;
-    // A stop in the midst of it leaves the table as it was.
+    // If the process stops in between, the table stays as it was.
     database.transaction(() => {
       this.deliveries.migrate();
       database.exec("DROP INDEX IF EXISTS alerts_due");

@@ -279,7 +279,7 @@ test("a table of an earlier version gets the later columns, once, and what was d
   for (const model of ["large", "small"]) {
     const store = new AlertStore(database);
     expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, 0)).toBe(true);
-    // The same of the same model waits for the cool-down.
+    // A repetition for the same model waits for the cool-down.
     expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, 0)).toBe(false);
   }
   const stored = new AlertStore(database).page(100, 10).map(({ alert: { id, model } }) => [id, model]);
@@ -290,7 +290,7 @@ test("a table of an earlier version gets the later columns, once, and what was d
     ["waits", ""],
     ["old", ""],
   ]);
-  // The one webhook of that version is the first one now.
+  // That version's only webhook is now the first one.
   const store = new AlertStore(database);
   expect(store.due(0, 5, 9)).toMatchObject([{ alert: { id: "waits" }, tries: 3 }]);
   expect(store.page(4, 1)).toMatchObject([{ alert: { id: "sent" }, tries: 1, deliveredMs: 4 }]);

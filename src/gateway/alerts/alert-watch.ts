@@ -1,6 +1,6 @@
 /**
- * Judges each hour of each key, and of all together, when the hour is over, and spend also before; stores its alerts,
- * and has them sent.
+ * Judges each past hour of each key and of all keys together, and the spend of the current hour; stores the alerts and
+ * sends them.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import type { RequestLogger } from "../../core/request-logger.js";
@@ -18,7 +18,7 @@ interface AlertOptions extends AlertRules {
   readonly logger: RequestLogger;
   readonly webhooks: readonly WebhookTarget[];
   readonly coolDownMs: number;
-  /** Told of each new alert that no silence fits. */
+  /** Called with each new alert that no silence fits. */
   readonly onAlert?: ((alert: Alert) => void) | undefined;
   readonly epochMs: () => number;
 }
@@ -26,13 +26,13 @@ interface AlertOptions extends AlertRules {
 /** A fault of an instance, such as a crash loop. */
 export interface Condition extends Required<Pick<Alert, "metric" | "model" | "instance" | "text">> {}
 
-/** A soft budget that is passed in a window. */
+/** A soft budget that is exceeded in a window. */
 interface SoftBudget {
   readonly kind: string;
   readonly id: string;
   readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
-  /** Its name, such as `team/acme/search/month`. */
+  /** The budget's name, such as `team/acme/search/month`. */
   readonly budget: string;
   readonly startMs: number;
   /** Undefined: never. */
@@ -45,7 +45,7 @@ interface SoftBudget {
   readonly expected: number;
 }
 
-/** Keys that are judged each hour: the dearest. */
+/** Keys judged each hour: those with the highest cost. */
 const MAX_SERIES = 500;
 const HISTORY_HOURS = HISTORY_WEEKS * 168 + 1;
 
@@ -71,8 +71,8 @@ export class AlertWatch {
   }
 
   /**
-   * Call about once a minute. Never rejects; while one search runs, further calls wait for it. A webhook that is slow
-   * delays neither the next one nor another.
+   * Call about once a minute. Never rejects; while one search runs, further calls wait for it. A slow webhook delays
+   * neither the next search nor another webhook.
    */
   async look(): Promise<void> {
     this.#looking ??= this.#look()
@@ -84,7 +84,7 @@ export class AlertWatch {
     await this.#send();
   }
 
-  /** Alerts that a soft budget is passed: once in a window, however many requests follow. */
+  /** Alerts that a soft budget is exceeded, once for each window. */
   softBudget({ kind, id, unit, window, budget, startMs, endsMs, tenant, key, value, expected }: SoftBudget): void {
     const { logger, epochMs } = this.options;
     const nowMs = epochMs();
@@ -108,11 +108,11 @@ export class AlertWatch {
       text: `${kind} ${id}: ${text(value)} spent or reserved ${when}, above the soft budget of ${text(expected)}`,
     };
     try {
-      // Its id is that of the window, so no time has to pass between two.
+      // The alert's id is unique to its window, so it needs no cool-down.
       if (this.store.add(alert, 0, this.#webhooks.length)) logger.warn({ alert: alert.id }, alert.text);
       void this.#send();
     } catch (err) {
-      // The request that found it goes on.
+      // The request that exceeded the budget goes on.
       logger.error({ err }, "an alert on a soft budget could not be stored");
     }
   }
@@ -172,7 +172,7 @@ export class AlertWatch {
   ): Promise<void> {
     const { database } = this.options;
     const series = activeSeries(database, hourMs, MAX_SERIES);
-    // With a single key, its hours equal the hours of everybody, and are judged once.
+    // With a single key, its hours equal those of all keys together, and are judged once.
     for (const each of series.length === 1 ? series : [undefined, ...series]) {
       if (this.#isClosed) return;
       const hours = hoursOf(database, each, hourMs, HISTORY_HOURS);

@@ -87,7 +87,7 @@ function readSilence(text: string): z.output<typeof silenceBody> {
   });
 }
 
-/** The person who is signed in; only the `admin-key`, which belongs to no person, may name its author itself. */
+/** The signed-in person. Only the `admin-key`, which belongs to no person, may name an author itself. */
 function authorOf(told: string | undefined, person: string | undefined): string {
   if (person === undefined) return told ?? "";
   if (told === undefined || told === person) return person;

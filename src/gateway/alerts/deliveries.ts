@@ -1,9 +1,9 @@
 /**
- * When each webhook is to get an alert, and whether it has: each has its own retries, so that none waits for another.
+ * The state of each alert's delivery to each webhook. Webhooks have their own retries, so that none waits for another.
  */
 import type { Database } from "../store/database.js";
 
-/** An alert that a webhook is to get, as it was read. */
+/** An alert that is due at a webhook, as it was when read. */
 interface Due {
   readonly seq: number;
   readonly resolvedMs: number | null;
@@ -45,7 +45,7 @@ export class Deliveries {
     this.database.prepare(sql).run([atMs, seq, receiver, seq, resolvedMs]);
   }
 
-  /** @param nextMs when to try again; undefined: not any more. An alert that has ended since it was read stays due. */
+  /** @param nextMs when to try again; undefined: never. An alert that has ended since it was read stays due. */
   failed({ seq, resolvedMs }: Due, receiver: number, nextMs: number | undefined): void {
     const sql = `UPDATE alert_deliveries SET due_ms = ?, tries = tries + 1 WHERE ${AS_READ}`;
     this.database.prepare(sql).run([nextMs ?? null, seq, receiver, seq, resolvedMs]);

@@ -1,4 +1,4 @@
-/** The hours of one key, or of everybody, as the ledger has them. */
+/** The hours of one key, or of all keys together, from the ledger. */
 import { HOUR_MS } from "../ledger/hour-sums.js";
 import type { Database } from "../store/database.js";
 
@@ -14,7 +14,7 @@ export interface Hour {
   readonly errors: number;
   readonly refusals: number;
   readonly hits: number;
-  /** Attempts, and those that another one followed. */
+  /** All attempts, and retries after the first. */
   readonly attempts: number;
   readonly retries: number;
   /** Attempts whose answer reached its limit of tokens. */
@@ -33,7 +33,7 @@ const NO_HOUR: Hour = {
   truncated: 0,
 };
 
-/** The owner of the hours; undefined: everybody's together. */
+/** The owner of the hours; undefined: all keys together. */
 export interface Series {
   readonly tenant: string;
   readonly key: string;
@@ -70,7 +70,7 @@ export function hoursOf(
   return hours;
 }
 
-/** Those with requests in an hour, the dearest first. */
+/** Keys with requests in an hour, those with the highest cost first. */
 export function activeSeries(database: Database.Database, hourMs: number, atMost: number): Series[] {
   const sql = `SELECT tenant, key FROM ledger_hours WHERE hour = ? GROUP BY tenant, key
     ORDER BY sum(cost) DESC, sum(requests) DESC LIMIT ?`;

@@ -1,4 +1,4 @@
-/** False alarms of quiet series, and alarms of series that are not. The rates are those of docs/guides/spend.md. */
+/** False alarms of quiet series, and alarms of changed ones, at the rates of docs/guides/spend.md. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { TestRng } from "../../../test/helpers/rng.js";
@@ -15,7 +15,7 @@ function normal(rng: TestRng): number {
   return Math.sqrt(-2 * Math.log(1 - rng.next())) * Math.cos(2 * Math.PI * rng.next());
 }
 
-/** Of a Poisson distribution, by its normal approximation where that is good. */
+/** A draw from a Poisson distribution, by its normal approximation where that is good. */
 function poisson(rng: TestRng, mean: number): number {
   if (mean > 50) return Math.max(0, Math.round(mean + Math.sqrt(mean) * normal(rng)));
   const limit = Math.exp(-mean);
@@ -30,7 +30,7 @@ function poisson(rng: TestRng, mean: number): number {
 interface Nature {
   /** Requests of a busy hour. */
   readonly requests: number;
-  /** Of the logarithm of an hour's requests, and of its cost for each request. */
+  /** Standard deviations of the logarithms of an hour's requests, and of its cost per request. */
   readonly noise: number;
   readonly errors: number;
   readonly hits: number;
@@ -112,7 +112,7 @@ test(
   TIMEOUT_MS,
 );
 
-/** Quiet weeks, and a change of the hours after them. @returns hours until each alarm, and what it was about */
+/** Quiet weeks, and a change of the hours after them. @returns hours until each alarm, and the alarm's metric */
 function alarmsAfter(change: (hour: Hour) => Hour, nature = NATURES[1]!, weeks = 8): (readonly [Metric, number])[] {
   const rng = new TestRng(7);
   // The change begins on a Monday at ten.

@@ -1,4 +1,4 @@
-/** Judges one hour of a series by the hours before it, in each way that an alert may be about. Pure. */
+/** Judges one hour of a series against the hours before it, for each metric of alerts. Pure. */
 import type { Hour } from "./hours.js";
 import { levelAlarm } from "./level-alarm.js";
 import { type ShareRules, shareAlarm } from "./share-alarm.js";
@@ -36,7 +36,7 @@ const SHARES: Readonly<Partial<Record<Metric, Omit<ShareRules<Hour>, "minRequest
   truncated_share: { direction: "rises", allOf: ({ attempts }) => attempts, someOf: ({ truncated }) => truncated },
 };
 
-/** @param hours the one to be judged is the last, and over */
+/** @param hours the last one is judged; it must be over */
 export function judgeHour(hours: readonly Hour[], rules: AlertRules): Finding[] {
   const findings = [judgeSpend(hours, rules), judgeTokens(hours, rules)];
   for (const metric of METRICS) {
@@ -48,7 +48,7 @@ export function judgeHour(hours: readonly Hour[], rules: AlertRules): Finding[] 
   return findings.filter((finding) => finding !== undefined);
 }
 
-/** Also for an hour that is not over: its cost so far is a lower bound. */
+/** Also judges an hour that is not over: its cost so far is a lower bound. */
 export function judgeSpend(hours: readonly Hour[], { minCost }: AlertRules): Finding | undefined {
   const last = hours.at(-1);
   if (last === undefined || last.cost < minCost) return undefined;
@@ -68,7 +68,7 @@ function judgeTokens(hours: readonly Hour[], { minCost, minRequests }: AlertRule
   const unusual = levelAlarm(perRequest.slice(0, -1), value, { floor: 1 });
   if (unusual === undefined) return undefined;
   const { cost } = hours.at(-1)!;
-  // Where nothing has a price, tokens themselves are what counts.
+  // Without prices, the tokens alone decide.
   const isCheap = cost > 0 && cost * (1 - unusual.expected / unusual.value) < minCost;
   return isCheap ? undefined : { metric: "tokens_per_request", ...unusual };
 }

@@ -1,9 +1,9 @@
 /**
  * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling weighs
- * the same at every level. With four weeks of history the expectation is the median of the same hour in those weeks,
- * and an hour is unusual if it is a multiple of that, far out in units of the spread of all hours around their own
- * expectations, and farther than any of them. With less the expectation is a moving average, and an hour is unusual if
- * it is a multiple of the highest before it.
+ * the same at every level. With four weeks of history, the expectation is the median of the same hour in those weeks.
+ * The hour is then unusual if it is a multiple of the expectation, and its distance is large in units of the spread of
+ * all hours around their own expectations and exceeds all their distances. With less history, the expectation is a
+ * moving average, and an hour is unusual if it is a multiple of the highest hour before it.
  */
 import { leaveOneOut, median, spreadOf } from "./robust.js";
 
@@ -38,7 +38,7 @@ interface Unusual {
 
 /**
  * @param history values of the hours before, oldest first; undefined: the hour has no value
- * @param value of the hour to be judged
+ * @param value of the judged hour
  * @returns undefined if the value is not unusually high
  */
 export function levelAlarm(history: Values, value: number, { floor }: LevelRules): Unusual | undefined {
@@ -56,7 +56,7 @@ export function levelAlarm(history: Values, value: number, { floor }: LevelRules
 
 type Values = readonly (number | undefined)[];
 
-/** Values of the weeks before at the hour that is `offset` before the hour to be judged. */
+/** Values at the hour that is `offset` hours before the judged one, and at the same hour of earlier weeks. */
 function sameHours(history: Values, offset: number): number[] {
   const values: number[] = [];
   for (let week = offset === 0 ? 1 : 0; week < HISTORY_WEEKS + (offset === 0 ? 1 : 0); week++) {
@@ -66,7 +66,7 @@ function sameHours(history: Values, offset: number): number[] {
   return values;
 }
 
-/** Far in units of the spread, and farther than any hour before was from the same hour of the other weeks. */
+/** Whether the distance is large in units of the spread, and exceeds every hour's from the same hour of other weeks. */
 function isFarOut(history: Values, distance: number, levelOf: (value: number) => number): boolean {
   const residuals: number[] = [];
   for (let offset = 0; offset < HOURS_OF_WEEK; offset++) {
@@ -77,7 +77,7 @@ function isFarOut(history: Values, distance: number, levelOf: (value: number) =>
   return isFar && residuals.every((residual) => residual < distance);
 }
 
-/** NaN without two days of history. */
+/** Moving average of the levels; NaN without two days of history. */
 function recentMean(history: Values, levelOf: (value: number) => number): number {
   let mean = Number.NaN;
   let numKnown = 0;

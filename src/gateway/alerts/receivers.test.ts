@@ -1,4 +1,4 @@
-/** What each of several webhooks gets, and alerts on soft budgets. */
+/** Alerts at several webhooks, and alerts on soft budgets. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
@@ -102,7 +102,7 @@ describe("a soft budget that is passed", () => {
     ]);
     const summary = "team acme/search: $4.50 spent or reserved this hour, above the soft budget of $4.00";
     expect(fired[0]).toMatchObject({ status: "firing", commonAnnotations: { summary, value: "4.5", expected: "4" } });
-    // A gateway that starts again meets the same budget.
+    // A restarted gateway meets the same budget.
     expect(await told()).toEqual([]);
     time.now = passed.endsMs;
     const [resolved, ...others] = await told();

@@ -1,4 +1,4 @@
-/** Statistics that a few wild values do not move. */
+/** Statistics that a few outliers do not move. */
 
 /** @returns NaN for no values */
 export function median(values: readonly number[]): number {
@@ -23,7 +23,7 @@ export function spreadOf(values: readonly number[]): number {
 export function leaveOneOut(values: readonly number[]): number[] {
   const sorted = new Float64Array(values).sort();
   const last = sorted.length - 1;
-  // The others, in order, are all but one: those below it keep their places, those above move down by one.
+  // Without the value at `out`, lower values keep their index, and higher ones move down by one.
   const without = (out: number, at: number): number => sorted[at < out ? at : at + 1]!;
   return values.map((value) => {
     const out = sorted.indexOf(value);

@@ -6,11 +6,11 @@
  */
 
 export interface ShareRules<Hour> {
-  /** Requests of an hour, and how many of these are counted. */
+  /** Requests of an hour, and those among them whose share is watched. */
   readonly allOf: (hour: Hour) => number;
   readonly someOf: (hour: Hour) => number;
   readonly direction: "rises" | "falls";
-  /** Requests below which an hour is left out. */
+  /** Hours with fewer requests are left out. */
   readonly minRequests: number;
 }
 
@@ -49,14 +49,14 @@ export function shareAlarm<Hour>(
   const other = direction === "rises" ? Math.max(2 * usual, usual + MIN_CHANGE) : usual / 2;
   if (other >= 1 || Math.abs(other - usual) < MIN_CHANGE / 2) return undefined;
   const share = someOf(last) / allOf(last);
-  // The hour itself has to show the new level, or the alarm would outlive its cause.
+  // The last hour has to show the new level too, or the alarm would outlive its cause.
   const middle = (usual + other) / 2;
   if (!(direction === "rises" ? share > middle : share < middle)) return undefined;
   const perEvent = Math.log(other / usual);
   const perOther = Math.log((1 - other) / (1 - usual));
   let chiSquare = 0;
   for (const hour of base) chiSquare += (someOf(hour) - allOf(hour) * usual) ** 2 / (allOf(hour) * usual * (1 - usual));
-  // How many times more the hours scatter than independent requests would.
+  // Variance of the hours, in multiples of that of independent requests.
   const scatter = Math.max(1, chiSquare / (base.length - 1));
   let sum = 0;
   for (const hour of hours.slice(-RECENT_HOURS).filter(isJudged)) {

@@ -33,7 +33,7 @@ interface Columns extends Record<keyof Matcher, string | null> {
 }
 
 const MAX_SILENCES = 1000;
-/** Ended ones are listed so long. */
+/** Time for which ended silences stay listed. */
 const KEPT_MS = 30 * 86_400_000;
 
 const NAMES = ["metric", "tenant", "key", "model"] as const;
@@ -44,7 +44,7 @@ export class SilenceStore {
       model TEXT, starts_ms INTEGER, ends_ms INTEGER, comment TEXT, author TEXT)`);
   }
 
-  /** Throws invalid_parameter where there are too many. */
+  /** Throws invalid_parameter if there are too many silences. */
   add(silence: NewSilence, nowMs: number): Silence {
     const { database } = this;
     const { matcher, startsMs, endsMs, comment, author } = silence;
@@ -65,7 +65,7 @@ export class SilenceStore {
     return { id, ...silence };
   }
 
-  /** From the one that ends last, those that ended included. */
+  /** All silences, ended ones included, those that end last first. */
   all(): Silence[] {
     const rows = this.database.prepare("SELECT * FROM silences ORDER BY ends_ms DESC, id").all() as Columns[];
     return rows.map(({ id, starts_ms: startsMs, ends_ms: endsMs, comment, author, ...names }) => ({
@@ -78,13 +78,13 @@ export class SilenceStore {
     }));
   }
 
-  /** @returns whether there is such a silence; one that has ended stays as it is */
+  /** @returns whether the silence exists; an ended one stays as it is */
   end(id: string, nowMs: number): boolean {
     const ended = this.database.prepare("UPDATE silences SET ends_ms = min(ends_ms, ?) WHERE id = ?").run(nowMs, id);
     return ended.changes > 0;
   }
 
-  /** @returns the id of a silence that the alert fits at the time; undefined: none */
+  /** @returns the id of a silence that fits the alert at the time; undefined: none */
   idFor(alert: Required<Matcher>, atMs: number): string | undefined {
     const fits = NAMES.map((name) => `(${name} IS NULL OR ${name} = ?)`).join(" AND ");
     const sql = `SELECT id FROM silences WHERE starts_ms <= ? AND ends_ms > ? AND ${fits} LIMIT 1`;

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 10_000;
 const AT_ONCE = 10;
 const FIRST_RETRY_MS = 60_000;
 const LAST_RETRY_MS = 3_600_000;
-/** About a day. */
+/** With the waits between them, the tries take about a day. */
 const MAX_TRIES = 30;
 
 /**
@@ -26,7 +26,7 @@ export interface WebhookTarget {
 }
 
 interface WebhookOptions extends WebhookTarget {
-  /** Its number among the webhooks. */
+  /** The webhook's index in the configuration. */
   readonly receiver: number;
   readonly store: AlertStore;
   readonly epochMs: () => number;
@@ -36,19 +36,19 @@ interface WebhookOptions extends WebhookTarget {
 
 export class Webhook {
   #sending: Promise<void> | undefined;
-  /** Whether due messages were asked for since the last look. */
+  /** Whether `sendDue` was called since the last look for due messages. */
   #isAsked = false;
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WebhookOptions) {}
 
-  /** Ends the messages under way, which stay due. */
+  /** Aborts the messages under way, which stay due. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#sending;
   }
 
-  /** Sends all due messages, and those that become due meanwhile and are asked for. Never rejects. */
+  /** Sends all due messages, and looks again if it is called meanwhile. Never rejects. */
   sendDue(): Promise<void> {
     this.#isAsked = true;
     this.#sending ??= this.#sendAll()
@@ -80,7 +80,7 @@ export class Webhook {
         method: "POST",
         headers: {
           "content-type": "application/json",
-          // Names of instances may have letters that a header cannot have.
+          // Names of instances may have characters that a header cannot have.
           "x-millrace-alert-id": encodeURI(alert.id).replaceAll("%20", " "),
           "user-agent": "millrace",
           ...this.#signature(text),
@@ -125,7 +125,7 @@ const BODIES: Readonly<Record<WebhookFormat, (due: StoredAlert) => object>> = {
 
 const SLACK_ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
-/** Slack's messages have links and calls to everybody between angle brackets, which a model's name may hold. */
+/** Slack reads links and calls to everybody between angle brackets, which a model's name may contain. */
 function slackText(text: string): string {
   return text.replace(/[&<>]/g, (mark) => SLACK_ENTITIES[mark]!);
 }
@@ -133,10 +133,7 @@ function slackText(text: string): string {
 /** Go's zero time: an alert without an end. */
 const NO_END = "0001-01-01T00:00:00Z";
 
-/**
- * One alert in a group of its own. One about an hour that is judged fires and is never resolved, since the hour is
- * over.
- */
+/** One alert in a group of its own. An alert about a past hour fires and is never resolved. */
 function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
   const { metric, tenant, key, model, instance = "", budget = "", text, value, expected, foundMs } = alert;
   const status = resolvedMs === null ? "firing" : "resolved";
@@ -170,7 +167,7 @@ function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
   };
 }
 
-/** As it is listed, and sent in our own format. */
+/** An alert as the list shows it and our own format sends it. */
 export function shownAlert({ alert, resolvedMs }: StoredAlert) {
   const { id, foundMs, hourMs, tenant, key, model, instance = "", budget = "", metric, value, expected, text } = alert;
   const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];

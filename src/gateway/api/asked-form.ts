@@ -1,4 +1,4 @@
-/** The form that a request asks its answer to have, by the field of any API. */
+/** Reads the form that a request wants its answer to have, from the field of any API. */
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
 
@@ -8,7 +8,7 @@ type AskedForm =
 
 /**
  * Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema`
- * alone. Plain text is no form.
+ * alone. Plain text is not a form.
  */
 export function askedForm(body: JsonObject): AskedForm | undefined {
   const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;
@@ -21,6 +21,6 @@ export function askedForm(body: JsonObject): AskedForm | undefined {
   }
   const schema = isPlainObject(format?.json_schema) ? format.json_schema.schema : (format?.schema ?? format?.value);
   if (isPlainObject(schema)) return { type: "json_schema", schema };
-  // A schema that is no object allows any value.
+  // A schema that is not an object allows any value.
   return type === "json_schema" ? { type, schema: {} } : { type };
 }

@@ -10,7 +10,7 @@ import type { MillraceError } from "../../core/errors.js";
 
 export interface ProxyDialect extends ErrorDialect {
   /**
-   * An event that says why a stream ends early. No [DONE] follows where an instance broke off: clients may ask again.
+   * The last event of a stream that ends early. After an instance's failure no [DONE] follows: clients may ask again.
    */
   streamError(error: MillraceError, requestId: string): string;
 }
@@ -20,15 +20,13 @@ const event = (body: object): string => `event: error\ndata: ${JSON.stringify(bo
 export const OPENAI: ProxyDialect = {
   ...OPENAI_ERRORS,
   streamError(error, requestId) {
-    // The client's own limit ends a stream as our engine does.
+    // Our engine also ends a stream with [DONE] at the client's own time limit.
     const end = error.code === "deadline_exceeded" ? "data: [DONE]\n\n" : "";
     return `data: ${JSON.stringify(errorBody(error, requestId))}\n\n${end}`;
   },
 };
 
-/**
- * Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it.
- */
+/** Events of /v1/responses have types. The error is repeated under `error` for clients of the other APIs. */
 export const OPENAI_RESPONSES: ProxyDialect = {
   ...OPENAI,
   streamError(error, requestId) {

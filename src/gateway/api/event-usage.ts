@@ -1,13 +1,13 @@
 /** Finds the `usage` of a stream's event in its text, without parsing the event. */
 
 export interface UsagePlace {
-  /** Where the member's name starts, where its value starts, and where that ends. */
+  /** Offsets of the member's name, of its value, and of the value's end. */
   readonly start: number;
   readonly value: number;
   readonly end: number;
 }
 
-/** Quotes inside texts are escaped, so no text looks like this. */
+/** Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const MEMBER = '"usage":';
 /** An object that may contain flat objects. */
 const VALUE = /\s*(?:null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
@@ -30,7 +30,7 @@ export function findUsage(event: string): UsagePlace | undefined {
  */
 export const eventEndOf = (text: string): string => (text.includes("\r") ? "\n\r\n" : "\n\n");
 
-/** Calls `use` with each event and the empty line behind it. @param text whole events */
+/** Calls `use` with each event and the empty line after it. @param text whole events */
 export function eachEvent(text: string, use: (event: string) => void): void {
   const eventEnd = eventEndOf(text);
   let start = 0;

@@ -1,4 +1,6 @@
-/** The name of the operator whose key a request of /admin has, in an application of Hono. The check of keys sets it. */
+/**
+ * The name of the operator who sends a request to /admin, in an application of Hono. The check of keys sets the name.
+ */
 import type { Context } from "hono";
 import { ADMIN_NAME } from "../../core/sign-in/roles.js";
 
@@ -12,7 +14,7 @@ export function operatorNameIn(c: Context): string {
   return c.get(NAME) as string;
 }
 
-/** Undefined where nobody is named: several people may have the `admin-key`. */
+/** Undefined for the `admin-key`, which several people may share. */
 export function personIn(c: Context): string | undefined {
   const name = c.get(NAME) as string | undefined;
   return name === ADMIN_NAME ? undefined : name;

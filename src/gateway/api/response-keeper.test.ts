@@ -4,7 +4,7 @@ import { ResponseKeeper } from "./response-keeper.js";
 
 const MAX_BYTES = 32 * 1024 * 1024;
 
-/** A response of so many bytes, spaced so that it is held in few chunks. */
+/** A response of a given size, spaced so that it is held in few chunks. */
 const responseOf = (numBytes: number): Buffer => Buffer.from('{"status":"completed"}'.padEnd(numBytes));
 
 function setUp() {
@@ -40,7 +40,7 @@ test("a stream with separators that end a line in JavaScript alone is stored", (
   });
 });
 
-// An expression that tried every line as the beginning took hours for an event of the most bytes.
+// A pattern that tried every line as the beginning took hours for an event of the largest size.
 test("an event of many lines without data passes unchanged", () => {
   const { turn, finish } = setUp();
   const event = Buffer.from(`event: response.completed\n${"id: 1\n".repeat(200_000)}\n`);

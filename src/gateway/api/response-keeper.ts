@@ -34,7 +34,7 @@ export class ResponseKeeper {
     return this.#pieces.take();
   }
 
-  /** To call when the answer is complete. @returns the rest of it */
+  /** Call it when the answer is complete. @returns the rest of the answer */
   end(): Buffer {
     const bytes = this.#pieces.take();
     const response = bytes.length === 0 ? undefined : parse(bytes.toString());

@@ -34,7 +34,7 @@ const PLAIN: Route = {
   isHarmlessTwice: false,
 };
 
-/** Paths whose answers are vectors or scores and nothing else, beside /v1/embeddings. */
+/** Paths whose answers are only vectors or scores, beside /v1/embeddings. */
 export const POOLING_PATHS = ["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"] as const;
 
 const ROUTES: ReadonlyMap<string, Route> = new Map([

@@ -10,7 +10,7 @@ const usage = {
 };
 const event = (data: object, name?: string) =>
   `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
-/** An answer that talks of usage, in the words that are looked for. */
+/** An answer with text in the form of a usage report. */
 const text = `${"x".repeat(9000)}"usage":{"prompt_tokens":1,"completion_tokens":1}`;
 const message = { id: "m", usage: { input_tokens: 12, output_tokens: 1 } };
 

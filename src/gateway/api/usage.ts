@@ -1,6 +1,6 @@
 /**
- * Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams
- * have the prompt's at the beginning.
+ * Reads token counts from the bytes of an answer as they pass. The counts are near the end in every API; Anthropic's
+ * streams report the prompt's at the beginning.
  */
 import { Pieces } from "../../core/pieces.js";
 import type { TokenCounts } from "../usage/record.js";
@@ -13,7 +13,7 @@ export interface TokenUsage {
 }
 
 const KEPT_BYTES = 4096;
-/** Chunks of the end are let go when there are so many bytes of them: each time costs more than a chunk. */
+/** Bytes of the end that are held before it is trimmed: trimming at each chunk would cost more. */
 const HELD_BYTES = 4 * KEPT_BYTES;
 /**
  * Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot
@@ -22,22 +22,22 @@ const HELD_BYTES = 4 * KEPT_BYTES;
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
 const MEMBER = '"usage';
 /**
- * Says that the answer reached its limit of tokens, in each API but that of responses. Like `USAGE` it matches no text
- * of an answer.
+ * Matches an answer that reached its token limit, in every API but /v1/responses. Like `USAGE` it matches no generated
+ * text.
  */
 const TRUNCATED = /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"finishReason": ?"MAX_TOKENS"/;
-/** The same of /v1/responses, where it stands before the output. */
+/** The same for /v1/responses, where it precedes the output. */
 const INCOMPLETE = /"incomplete_details":\s*\{\s*"reason":\s*"max_output_tokens"/;
 /** The event that ends a stream of /v1/responses early. */
 const INCOMPLETE_EVENT = /\n(?:event: ?response\.incomplete\b|data: ?\{"type": ?"response\.incomplete")/;
 const INCOMPLETE_WORD = "response.incomplete";
-/** Characters of a chunk's end in which such an event may begin. */
+/** Characters at a chunk's end that may begin such an event. */
 const CARRIED = 50;
-/** The first event of a stream of Anthropic's, behind comments. */
+/** The first event of an Anthropic stream, after comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
-/** An event of one token is smaller, even with the log-probabilities of others: a longer event counts as text. */
+/** Upper bound of an event of one token, log-probabilities included: a longer event counts as text. */
 const EVENT_BYTES = 4096;
 
 export class UsageReader {
@@ -46,17 +46,17 @@ export class UsageReader {
   readonly #tail: Buffer[] = [];
   #headBytes = 0;
   #tailBytes = 0;
-  /** Events that are not counted yet: the code that counts is cold between two events, and each would take longer. */
+  /** Events not counted yet: one by one they would take longer, since the code is cold between two events. */
   readonly #uncounted = new Pieces();
   #numEvents = 0;
   #numBytes = 0;
-  /** A line's end at the last chunk's end, which an empty line can follow. */
+  /** The line break at the last chunk's end, which the next chunk may extend to an empty line. */
   #lineEnd = "";
   /** The end of the last chunk of a stream. */
   #carried = "\n";
-  /** The beginning of a stream's event that ends it early. */
+  /** The beginning of the event that ends a stream early. */
   #incomplete = "";
-  /** The usage in the chunks that were read so far. */
+  /** The usage in the chunks read so far. */
   #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
   push(chunk: Buffer): void {
@@ -107,8 +107,8 @@ export class UsageReader {
   }
 
   /**
-   * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for
-   * each event, of which the first has no text.
+   * The counts of an answer that was cut. The prompt is as reported, if it was; the output is one token for each event
+   * after the first, which has no text.
    * @param promptTokens as the router counted or estimated them
    * @param reported the upstream's counts before the cut
    */
@@ -129,7 +129,7 @@ export class UsageReader {
   /**
    * The counts of a complete answer that reports none. A stream that was not recognised as one is counted by its bytes,
    * like any other answer.
-   * @param isGeneration the answer has tokens that were made
+   * @param isGeneration whether the answer has generated tokens
    */
   estimateWhole(promptTokens: number, isGeneration: boolean): TokenCounts {
     const estimate = this.estimate(promptTokens, undefined);
@@ -144,9 +144,9 @@ export class UsageReader {
   }
 
   /**
-   * The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there
-   * count. No other answer's beginning does, since it may repeat what a client wrote, such as a schema with a property
-   * of this name.
+   * The last report. Anthropic's streams report the prompt first and the output last: both reports are merged. The
+   * beginning of another answer counts only if its end has no report, since it may repeat the client's text, such as a
+   * schema with a property of this name.
    */
   #read(): ReportedUsage | undefined {
     const last = lastUsage(textOf(this.#tail).slice(-KEPT_BYTES));
@@ -176,7 +176,7 @@ export class UsageReader {
   #seekIncomplete(text: string): void {
     if (this.#incomplete === "") {
       const all = this.#carried + text;
-      // Looking for the word is cheap, and most streams do not have it.
+      // The word is cheap to find, and most streams lack it.
       const at = all.includes(INCOMPLETE_WORD) ? all.search(INCOMPLETE_EVENT) : -1;
       if (at >= 0) this.#incomplete = all.slice(at, at + KEPT_BYTES);
       this.#carried = all.slice(-CARRIED);
@@ -199,7 +199,7 @@ export class UsageReader {
 const PROMPT_FIELDS = ["prompt_tokens", "input_tokens", "promptTokenCount"];
 const OUTPUT_FIELDS = ["completion_tokens", "output_tokens", "candidatesTokenCount"];
 
-/** A character for each byte, of which the searched ones are ASCII. */
+/** One character for each byte; the patterns match ASCII only. */
 function textOf(chunks: readonly Buffer[]): string {
   return (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString("latin1");
 }

@@ -20,7 +20,7 @@ test("for any chunks of a stream, only complete events are passed on, and in the
         out = Buffer.concat([out, events.push(stream.subarray(start, start + cut))]);
         start = Math.min(stream.length, start + cut);
         expect(out.length === 0 || out.toString().endsWith(end + end)).toBe(true);
-        // Nothing that is whole is held.
+        // No whole event is held back.
         const wholes = stream.toString("latin1", 0, start).split(`${end}${end}`).length - 1;
         expect(out.toString("latin1").split(`${end}${end}`).length - 1).toBe(wholes);
       }

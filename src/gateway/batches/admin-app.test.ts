@@ -1,4 +1,4 @@
-/** Batches of all tenants for those who run the gateway: listed without what clients wrote, and cancelled. */
+/** The operators' view of all tenants' batches: a list without clients' content, and cancellation. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Hono } from "hono";

@@ -1,6 +1,6 @@
 /**
- * The paths of those who run the gateway, under /admin: batches of all tenants, how far they are, and a cancellation.
- * What clients have written (lines, file names, metadata) stays theirs.
+ * The operators' paths under /admin: batches of all tenants, their progress and their cancellation. Clients' lines,
+ * file names and metadata are not shown.
  */
 import { Hono } from "hono";
 import { z } from "zod";
@@ -15,7 +15,7 @@ const query = z.strictObject({
   after: z.string().max(100).optional(),
 });
 
-/** @param batches undefined: the gateway has had none yet */
+/** @param batches resolves to undefined if the gateway has had no batches yet */
 export function createBatchesApp(batches: () => Promise<Batches | undefined>): Hono {
   const app = new Hono();
   app.get("/batches", async (c) => {

@@ -11,7 +11,7 @@ test("counts are read alike in every API, in small answers and large ones", () =
     prompt_tokens_details: { cached_tokens: 4 },
     completion_tokens_details: { reasoning_tokens: 2 },
   };
-  // The total has the reasoning, which this server leaves out of the completion.
+  // The total includes the reasoning, which this server leaves out of the completion.
   for (const padding of [0, 300_000]) {
     expect(of(openai, padding)).toEqual({ input: 9, cached: 4, output: 5, reasoning: 2 });
     const anthropic = { input_tokens: 5, cache_read_input_tokens: 2, cache_creation_input_tokens: 1, output_tokens: 7 };

@@ -7,7 +7,7 @@ import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 import { type BatchUsage, NO_USAGE } from "./record.js";
 
-/** Larger answers, such as vectors, are not parsed for it: their counts are near the end. */
+/** Larger answers, such as vectors, are not parsed for the counts, which are near the end. */
 const MAX_PARSED_BYTES = 256 * 1024;
 
 export function usageOf(body: Buffer): BatchUsage {

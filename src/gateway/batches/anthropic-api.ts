@@ -31,7 +31,7 @@ import { toStorageError } from "./upload.js";
 
 const ENDPOINT = "/v1/messages";
 const PAGE = { maxLimit: 1000, defaultLimit: 20, after: "after_id", before: "before_id" };
-/** The headers by which a client of Anthropic's chooses versions and features: each line has them again. */
+/** Headers by which Anthropic's clients choose versions and features; each line repeats them. */
 const KEPT_HEADERS = ["anthropic-version", "anthropic-beta"];
 
 interface AnthropicParts {
@@ -59,7 +59,7 @@ export function createAnthropicApp(api: OwnApi, parts: AnthropicParts): Hono<Own
   app.get("/v1/messages/batches/:id", (c) => c.json(viewOf(c, get(c))));
   app.post("/v1/messages/batches/:id/cancel", (c) => {
     const batch = get(c);
-    // A batch that has ended meanwhile has nothing left to cancel.
+    // An ended batch has nothing left to cancel.
     if (isOver(batch.state) || batch.state === "finalizing") return c.json(viewOf(c, batch));
     return c.json(viewOf(c, batches.cancel(c.get("caller").tenant, "anthropic", batch.id)));
   });
@@ -181,7 +181,7 @@ async function receiveRequests(
   }
 }
 
-/** A tenant's room is looked at anew after so many bytes. */
+/** A tenant's quota is checked again after this many bytes. */
 const ROOM_STEP_BYTES = 4 * 1024 * 1024;
 const NEWLINE = Buffer.from("\n");
 

@@ -1,6 +1,6 @@
 /**
- * The lines of a batch under way: reads them from its input, knows which have no result yet, and keeps each result in
- * the log. Those who answer lines, in lanes or at a provider, ask for them here.
+ * The lines of a batch under way: reads them from the input, tracks the lines without a result, and keeps each result
+ * in the log. Lanes and parts for providers take their lines from here.
  */
 import { type FileHandle, open } from "node:fs/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
@@ -34,7 +34,7 @@ export class BatchLines {
   #counts = NO_LINES;
   #usage = NO_USAGE;
   #log: ResultLog | undefined;
-  /** Results that the log could not take so far. */
+  /** Results that could not be written to the log yet. */
   readonly #unkept = new Map<number, LineResult>();
 
   private constructor(
@@ -48,9 +48,9 @@ export class BatchLines {
   }
 
   /**
-   * Reads the index, and the log of results that there are.
+   * Reads the index and the existing log of results.
    * @param record of a batch whose input is checked
-   * @param onResult a line has got its result, after those
+   * @param onResult called for each result after the existing ones
    */
   static async open(
     context: LinesContext,
@@ -78,7 +78,7 @@ export class BatchLines {
     return this.record.owner.tenant;
   }
 
-  /** By the names that clients send. */
+  /** The models' names as clients send them. */
   get models(): readonly string[] {
     return this.record.models;
   }
@@ -87,7 +87,7 @@ export class BatchLines {
     return this.record.numLines;
   }
 
-  /** How the lines with a result ended. */
+  /** Number of lines with a result, by outcome. */
   get counts(): BatchRecord["counts"] {
     return this.#counts;
   }
@@ -107,7 +107,7 @@ export class BatchLines {
     return this.index.modelAt(index) === model && !this.#queue.isDone(index);
   }
 
-  /** Takes a line of a model, which comes again only after `again`. */
+  /** Takes the next line of a model. The line comes again only after `again`. */
   next(model: number, nowMs: number): number | undefined {
     return this.#queue.next(model, nowMs);
   }
@@ -121,8 +121,8 @@ export class BatchLines {
   }
 
   /**
-   * @param isPaid the provider has answered: rights that are gone meanwhile do not count any more
-   * @returns the line's end where it cannot be run
+   * @param isPaid the provider has answered, so the line no longer needs the right to use the model
+   * @returns the line, or its end if it cannot run
    */
   async line(index: number, isPaid = false): Promise<ReadyLine | LineEnd> {
     const bytes = await this.#read(index);
@@ -153,7 +153,7 @@ export class BatchLines {
     this.#mark(entry);
   }
 
-  /** The result of a line that could not be kept: the line has run, and is accounted for. */
+  /** A result that the log could not take: the line has run and is charged. */
   unkept(index: number): LineResult | undefined {
     return this.#unkept.get(index);
   }
@@ -178,7 +178,7 @@ export class BatchLines {
     await flush();
   }
 
-  /** The log holds after a power cut. */
+  /** Resolves when the log would survive a power cut. */
   async sync(): Promise<void> {
     await this.#log!.sync();
   }
@@ -219,7 +219,7 @@ export class BatchLines {
   }
 }
 
-/** On whose behalf lines run, with the rights of now. @returns the error where the key or its owner is gone */
+/** The caller for whom lines run, with its current rights. @returns the error if the key or its owner is gone */
 export async function callerNow(callerOf: CallerOf, owner: CallerIdentity): Promise<Caller | MillraceError> {
   try {
     return await callerOf(owner);

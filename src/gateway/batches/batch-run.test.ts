@@ -1,4 +1,4 @@
-/** Batches whose row cannot be written for a while: what the disk refuses has not happened, and is done again. */
+/** Batches with a row that cannot be written for a while: a refused change has not happened, and is tried again. */
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -16,7 +16,7 @@ import type { SubmitLine } from "./run-line.js";
 
 vi.mock("node:timers/promises", async (original) => {
   const actual = await original<typeof import("node:timers/promises")>();
-  /** A batch that stands still goes on soon. */
+  /** Shortens a batch's pauses. */
   const soon: typeof actual.setTimeout = (ms, ...rest) => actual.setTimeout(Math.min(ms ?? 0, 5), ...rest);
   return { ...actual, setTimeout: soon };
 });
@@ -26,7 +26,7 @@ afterEach(() => service[Symbol.asyncDispose]());
 
 const { call, ended, start } = batchClient(() => service);
 
-/** The database refuses to write this state, as if its disk were full. @returns makes room */
+/** The database refuses to write this state, as on a full disk. @returns a function that makes room */
 function fillDiskAt(state: BatchState): () => void {
   const database = openDatabase(service.folder);
   database.exec(

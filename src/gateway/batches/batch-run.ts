@@ -1,6 +1,6 @@
 /**
- * One batch from its creation, or from where a crash left it, to its end: checks the input, has its lines answered, in
- * lanes or at their providers, and writes its files.
+ * Runs one batch from its creation, or from where a crash left it, to its end: checks the input, has the lines answered
+ * in lanes or at their providers, and writes the batch's files.
  */
 import { relative } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -30,7 +30,7 @@ export interface RunContext extends LinesContext, LaneContext {
   readonly nowMs: () => number;
 }
 
-/** The batch's end, as far as its lines go. */
+/** Why no more lines of the batch run. */
 type LinesEnd = "done" | "expired" | "cancelled" | "stopped";
 
 /** Time that running lines get to finish after their batch is cancelled: most of their work is already done. */
@@ -40,7 +40,7 @@ export class BatchRun {
   #record: BatchRecord;
   #lines: BatchLines | undefined;
   readonly #stopping = new AbortController();
-  /** Aborted by a cancellation of the batch, too. */
+  /** A cancellation of the batch aborts it too. */
   readonly #checking = new AbortController();
   #settle: (end: LinesEnd) => void = () => {};
   #done: Promise<void> | undefined;
@@ -79,7 +79,7 @@ export class BatchRun {
     this.#handed?.leave();
   }
 
-  /** Ends the run, and leaves the batch as it is: another run goes on with it. */
+  /** Ends the run, but not the batch: another run continues it. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#checking.abort();
@@ -102,7 +102,7 @@ export class BatchRun {
     }
   }
 
-  /** From one state to the next. */
+  /** Takes the batch from its state to the next. */
   async #advance(): Promise<void> {
     try {
       if (this.#record.state === "validating") await this.#validate();
@@ -112,7 +112,7 @@ export class BatchRun {
       if (thrown instanceof BrokenPart) return await this.#fail([faultOf("file_unreadable", thrown.message)]);
       const { code, path } = thrown as NodeJS.ErrnoException;
       if (this.#stopping.signal.aborted || code !== "ENOENT" || path === undefined) throw thrown;
-      // Without the path before it, which is the operator's.
+      // Leaves out the folder's own path, which only the operator may see.
       const file = relative(this.context.folders.root, path);
       this.context.logger.warn({ batch: this.#record.id, err: thrown }, "a file of a batch is missing");
       await this.#fail([faultOf("file_unreadable", `expected the gateway's file ${file} of the batch, got none`)]);
@@ -182,9 +182,9 @@ export class BatchRun {
       if (numLines > 0) {
         const lines = await this.#open();
         isComplete = lines.numLeft === 0;
-        // The disk has lost results that had been written: their lines run again.
+        // The disk has lost written results: their lines run again.
         if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
-        // Parts of lines that have their results may hold reservations still.
+        // Parts may still hold reservations after all their lines have results.
         isComplete = await this.#endHanded(lines);
         await lines.endAll(isCancelled ? "cancelled" : "expired");
       }
@@ -204,10 +204,10 @@ export class BatchRun {
     await folders.removeRun(this.#record.id);
   }
 
-  /** @returns whether the providers had results for all lines that were left */
+  /** @returns whether the providers had results for all remaining lines */
   async #endHanded(lines: BatchLines): Promise<boolean> {
     this.#handed = await this.#openHanded(lines);
-    // A run that was stopped meanwhile has not stopped these lines.
+    // If the run was stopped meanwhile, it has not stopped these lines.
     this.#stopping.signal.throwIfAborted();
     await this.#handed?.end();
     this.#stopping.signal.throwIfAborted();
@@ -236,7 +236,7 @@ export class BatchRun {
     return await HandedRun.open({ ...this.context, handed, cleanup }, lines);
   }
 
-  /** Nobody looks after the parts of a batch that is over. */
+  /** Drops the parts, since nothing looks after those of a batch that is over. */
   async #dropParts(): Promise<void> {
     const { folders, handed, cleanup } = this.context;
     if (handed !== undefined && cleanup !== undefined) await dropParts({ folders, handed, cleanup }, this.#record);
@@ -246,7 +246,7 @@ export class BatchRun {
     this.#record = { ...this.#record, counts, usage };
   }
 
-  /** The whole batch cannot run. */
+  /** Ends a batch that cannot run at all. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
     const { folders } = this.context;
     await this.#dropParts();
@@ -254,7 +254,7 @@ export class BatchRun {
     await folders.removeRun(this.#record.id);
   }
 
-  /** Throws where the row cannot be written; the batch is then as before, and its change can be tried again. */
+  /** Throws if the row cannot be written; the batch is then unchanged, and the change can be tried again. */
   #enter(state: BatchState, changed: Partial<BatchRecord> = {}, files: readonly FileRecord[] = []): void {
     if (!mayFollow(this.#record.state, state)) {
       throw new MillraceError("internal_error", `expected a state behind ${this.#record.state}, got ${state}`);

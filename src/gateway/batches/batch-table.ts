@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS batch_idempotency (
   PRIMARY KEY (tenant, operation, key)) WITHOUT ROWID;
 `;
 
-/** A part of a list. */
+/** One page of a list. */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly hasMore: boolean;
@@ -25,9 +25,9 @@ export interface Page<T> {
 
 export interface PageQuery {
   readonly limit: number;
-  /** Id of the item before the first one, in the list's order. */
+  /** The page begins after the item with this id, in the list's order. */
   readonly after?: string | undefined;
-  /** Id of the item behind the last one. */
+  /** The page ends before the item with this id. */
   readonly before?: string | undefined;
   readonly isAscending?: boolean | undefined;
 }
@@ -35,10 +35,10 @@ export interface PageQuery {
 /** The file or batch that an Idempotency-Key stands for. */
 export interface KeyedResource {
   readonly tenant: string;
-  /** files, batches or messages: the same key of two operations is two keys. */
+  /** files, batches or messages: the same key for two operations is two keys. */
   readonly operation: string;
   readonly key: string;
-  /** Hash of all that the request asks for. */
+  /** Hash of the request's content. */
   readonly fingerprint: string;
   readonly id: string;
 }
@@ -52,7 +52,7 @@ export class BatchTable {
     database.exec(TABLES);
   }
 
-  /** Adds a file, unless one with this id is there: a batch's own files are added again after a crash. */
+  /** Adds a file, unless its id exists: a batch's own files are added again after a crash. */
   addFile(file: FileRecord, key?: KeyedResource): void {
     this.#inTransaction(() => {
       this.#insertFile(file);
@@ -60,7 +60,7 @@ export class BatchTable {
     });
   }
 
-  /** Undefined for another tenant's file too. */
+  /** Undefined also for another tenant's file. */
   file(tenant: string, id: string): FileRecord | undefined {
     const row = this.#get("SELECT * FROM batch_files WHERE tenant = ? AND id = ?", [tenant, id]);
     return row === undefined ? undefined : fileOf(row);
@@ -70,7 +70,7 @@ export class BatchTable {
     return this.#get("SELECT 1 FROM batch_files WHERE id = ?", [id]) !== undefined;
   }
 
-  /** Without the results of Anthropic's batches, which are no files to their clients. */
+  /** Without the results of Anthropic's batches, which their clients do not see as files. */
   files(tenant: string, query: PageQuery, purpose?: string): Page<FileRecord> {
     const also = purpose === undefined ? "" : " AND purpose = ?";
     const values = purpose === undefined ? [tenant] : [tenant, purpose];
@@ -125,7 +125,7 @@ export class BatchTable {
     });
   }
 
-  /** Undefined for another tenant's batch, and for one of the other API. */
+  /** Undefined also for a batch of another tenant or of the other API. */
   batch(tenant: string, kind: BatchKind, id: string): BatchRecord | undefined {
     const row = this.#get("SELECT record FROM batches WHERE tenant = ? AND kind = ? AND id = ?", [tenant, kind, id]);
     return row === undefined ? undefined : batchOf(row);
@@ -136,13 +136,13 @@ export class BatchTable {
     return { ...page, items: page.items.map(batchOf) };
   }
 
-  /** Of any tenant and API, for those who run the gateway. */
+  /** A batch of any tenant and API, for operators. */
   batchOfAll(id: string): BatchRecord | undefined {
     const row = this.#get("SELECT record FROM batches WHERE id = ?", [id]);
     return row === undefined ? undefined : batchOf(row);
   }
 
-  /** Of all tenants and both APIs. */
+  /** Batches of all tenants and both APIs. */
   batchesOfAll(query: PageQuery): Page<BatchRecord> {
     const page = this.#page("batches", "1 = 1", [], query);
     return { ...page, items: page.items.map(batchOf) };
@@ -200,7 +200,7 @@ export class BatchTable {
     );
   }
 
-  /** @param table and where are our own words */
+  /** @param table fixed text, as is `where`: neither comes from a client */
   #page(table: string, where: string, values: readonly unknown[], query: PageQuery): Page<Row> {
     const { limit, after, before, isAscending = false } = query;
     const isBackward = before !== undefined && after === undefined;
@@ -210,7 +210,7 @@ export class BatchTable {
       return row === undefined ? undefined : Number(row.seq);
     };
     const cursor = seqOf(isBackward ? before : after);
-    // An item that is gone or another tenant's: there is nothing that could stand behind it.
+    // The item is gone or another tenant's, so nothing can follow it.
     if (cursor === undefined && (after ?? before) !== undefined) return { items: [], hasMore: false };
     const isUp = isAscending !== isBackward;
     const bound = cursor === undefined ? "" : ` AND seq ${isUp ? ">" : "<"} ?`;
@@ -228,7 +228,7 @@ export class BatchTable {
       write();
       this.#run("COMMIT", []);
     } catch (thrown) {
-      // SQLite has ended the transaction by itself where its disk is full.
+      // With a full disk, SQLite has already ended the transaction.
       if (this.database.inTransaction) this.#run("ROLLBACK", []);
       throw thrown;
     }

@@ -1,4 +1,4 @@
-/** All batches of a gateway: made, resumed after a restart, cancelled, listed, and deleted when their time is over. */
+/** All batches of a gateway: creates, resumes, cancels and lists them, and deletes the expired ones. */
 import { randomBytes } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import type { CallerIdentity } from "../caller-identity.js";
@@ -15,11 +15,11 @@ import { type BatchKind, type BatchRecord, isOver, NO_LINES, NO_USAGE } from "./
 
 interface BatchesOptions extends Omit<RunContext, "laneOf" | "cleanup"> {
   readonly shelf: FileShelf;
-  /** By any of the model's names. */
+  /** The load of a model, by any of its names. */
   readonly loadOf: (model: string) => ModelLoad;
   /** One name for all names of a model: they share a lane. */
   readonly nameOf: (model: string) => string;
-  /** Lines of all batches that may be under way at a model. */
+  /** Upper bound of the lines of all batches that are under way at a model. */
   readonly mostLines: () => number;
   /** Batches of a tenant that are not over. */
   readonly maxOpenBatches: () => number;
@@ -36,7 +36,10 @@ interface NewBatch {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** How often lanes look for a free seat, each for one line: hundreds of lines at once would hold up clients. */
+/**
+ * Time between two looks of the lanes for a free seat, each for one line: hundreds of lines at once would delay
+ * clients.
+ */
 const PUMP_MS = 10;
 const SWEEP_MS = 60_000;
 
@@ -50,7 +53,7 @@ export class Batches {
 
   constructor(private readonly options: BatchesOptions) {}
 
-  /** Goes on with every batch that is not over. */
+  /** Continues every batch that is not over. */
   async start(): Promise<void> {
     const { folders, table, handed } = this.options;
     await folders.create();
@@ -78,8 +81,8 @@ export class Batches {
   }
 
   /**
-   * A batch whose lines came with the request, and have been checked.
-   * @param id under which they lie in its folder
+   * Creates a batch whose lines came with the request and are checked.
+   * @param id of the batch, under which its folder has the lines
    */
   async createChecked(
     batch: NewBatch,
@@ -121,20 +124,20 @@ export class Batches {
     return { ...page, items: page.items.map((record) => this.#live(record)) };
   }
 
-  /** Of all tenants and both APIs. */
+  /** Batches of all tenants and both APIs. */
   listAll(query: PageQuery): Page<BatchRecord> {
     const page = this.options.table.batchesOfAll(query);
     return { ...page, items: page.items.map((record) => this.#live(record)) };
   }
 
-  /** Any tenant's. Throws not_found, and invalid_request for a batch past that. */
+  /** Cancels any tenant's batch. Throws not_found, or invalid_request for a batch past cancelling. */
   cancelAny(id: string): BatchRecord {
     const record = this.options.table.batchOfAll(id);
     if (record === undefined) throw noBatch(id, "GET /admin/batches lists the batches of all tenants");
     return this.cancel(record.owner.tenant, record.kind, id);
   }
 
-  /** Throws invalid_request for a batch past that. */
+  /** Throws invalid_request for a batch past cancelling. */
   cancel(tenant: string, kind: BatchKind, id: string): BatchRecord {
     const record = this.get(tenant, kind, id);
     const run = this.#runs.get(id);
@@ -176,7 +179,7 @@ export class Batches {
     for (const run of this.#runs.values()) run.leave();
   }
 
-  /** Lines under way are stopped, and run again at the next start. */
+  /** Stops the lines under way, which run again at the next start. */
   async close(): Promise<void> {
     this.leave();
     clearInterval(this.#pumpTimer);
@@ -186,7 +189,7 @@ export class Batches {
   }
 
   #add(record: BatchRecord, key: Omit<KeyedResource, "id"> | undefined): BatchRecord {
-    // The same key may have made a batch while the body arrived.
+    // Another request with the same key may have made a batch while the body arrived.
     const before = this.before(key);
     if (before !== undefined) {
       void this.options.folders.removeRun(record.id);
@@ -216,7 +219,7 @@ export class Batches {
     };
   }
 
-  /** Throws storage_quota if a tenant has too many batches that are not over. */
+  /** Throws storage_quota if a tenant has too many open batches. */
   assertFew(tenant: string): void {
     const most = this.options.maxOpenBatches();
     if (this.options.table.numOpen(tenant) < most) return;

@@ -1,4 +1,4 @@
-/** A line's answer whose model is gone at that moment. */
+/** A line's answer when its model has just been removed. */
 import { expect, test } from "vitest";
 import { answerLine } from "../../../test/helpers/batch-service.js";
 import { MillraceError } from "../../core/errors.js";

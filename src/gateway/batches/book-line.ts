@@ -6,11 +6,13 @@ import type { BatchLines } from "./batch-lines.js";
 import type { HandedModels, ProviderAnswer } from "./handed-models.js";
 import { runLine } from "./run-line.js";
 
-/** Attempts to pass an answer through the policies before it is taken. */
+/** Attempts to book an answer before the line ends with an error. */
 const MAX_BOOKINGS = 6;
 const PAUSE_MS = 2000;
 
-/** Gives a line its result, and accounts for it, once: a result that could not be kept only is to be kept. */
+/**
+ * Charges a line for its answer and keeps the result, once: a charged result that the log did not take is only kept.
+ */
 export async function bookLine(
   lines: BatchLines,
   handed: HandedModels,

@@ -1,6 +1,6 @@
-/** How long lines of a batch wait for a budget that requests under way have reserved. */
+/** Bounds the wait of a batch's lines for a budget that running requests have reserved. */
 
-/** How often a batch tries a budget again: requests outside the batch do not report their end. */
+/** Interval at which a batch tries a budget again: requests outside the batch do not report their end. */
 const LOOK_MS = 250;
 /** Longest wait, since other requests may reserve the budget one after another forever. */
 const MOST_MS = 10 * 60_000;
@@ -11,9 +11,9 @@ export class BudgetWait {
   #sinceMs: number | undefined;
 
   /**
-   * A line was refused.
+   * Reports that a line was refused.
    *
-   * @param hasOthers lines of the batch are under way, whose ends bring some of the budget back
+   * @param hasOthers whether other lines of the batch are under way, whose ends free some of the budget
    * @returns whether the line is to be sent again
    */
   mayWait(nowMs: number, hasOthers: boolean): boolean {
@@ -24,7 +24,7 @@ export class BudgetWait {
     return true;
   }
 
-  /** A line has ended, and its reservation is settled. */
+  /** Reports that a line has ended and its reservation is settled. */
   settled(): void {
     this.untilMs = 0;
     this.#sinceMs = undefined;

@@ -1,4 +1,4 @@
-/** On whose behalf the lines of a batch run, and with which rights. */
+/** The caller of a batch's lines, and the caller's current rights. */
 import { afterEach, describe, expect, test } from "vitest";
 import {
   answerLine,

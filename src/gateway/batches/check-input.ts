@@ -23,7 +23,7 @@ interface CheckedInput {
   readonly faults: readonly LineFault[];
 }
 
-/** The main thread works on an input for so long, then as long on other things. */
+/** The main thread works on an input this long, then on other things as long. */
 const WORK_MS = 2;
 /** Longer ids are kept as hashes, so that 50,000 of them stay small. */
 const MAX_KEPT_ID_CHARS = 44;
@@ -75,7 +75,7 @@ class InputCheck {
     private readonly limits: InputLimits,
   ) {}
 
-  /** Enough faults are known, or the input has too many lines. */
+  /** Whether the check can stop: it has enough faults, or the input has too many lines. */
   get isHopeless(): boolean {
     return this.#faults.length >= MAX_LISTED_FAULTS || this.#index.length > this.limits.maxLines;
   }

@@ -1,4 +1,6 @@
-/** Batches whose gateway is killed at any moment, again and again: in the end each custom_id is in the output once. */
+/**
+ * Batches of a gateway that is killed at any moment, again and again: at the end each custom_id is in the output once.
+ */
 import { readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -10,11 +12,11 @@ import type { SubmitLine } from "./run-line.js";
 
 const bodyOf = (id: string) => ({ model: `m${id.length % 2}`, messages: [], max_tokens: 1, user: id });
 
-/** Answers after a while, some with an error; at times the engine is gone. */
+/** Answers after a while, some lines with an error; at times the engine is gone. */
 function submitter(numFailing: number): SubmitLine {
   let numSent = 0;
   return async (line, sink) => {
-    // Of this request: those that are sent together do not all fail together, time and again.
+    // Counts by request, since requests sent together would otherwise fail together each time.
     const nth = ++numSent;
     await wait(nth % 3);
     if (line.cancellation.isCancelled) return { kind: "cancelled" };
@@ -59,7 +61,7 @@ const linesOf = async (url: string): Promise<readonly Record<string, unknown>[]>
     .filter(Boolean)
     .map((line) => JSON.parse(line));
 
-/** What a client reads of an ended batch: the ids in all its files, and how many succeeded by its own count. */
+/** An ended batch as a client reads it: the ids in all its files, and its count of succeeded lines. */
 async function readOpenAi(url: string, id: string) {
   const batch = await until(async () => {
     const found = await get(`${url}/v1/batches/${id}`);
@@ -70,7 +72,7 @@ async function readOpenAi(url: string, id: string) {
   return { status: batch.status, counts: batch.request_counts, output, errors };
 }
 
-/** The log without its last bytes, as if the write had not been whole. */
+/** Cuts the log's last bytes, as a torn write would. */
 function tear(folder: string, numBytes: number): void {
   const runs = join(folder, "batches/runs");
   for (const run of readdirSync(runs)) {
@@ -80,7 +82,7 @@ function tear(folder: string, numBytes: number): void {
   }
 }
 
-/** Kills after these times and goes on in a copy of what was on the disk. @returns the last service */
+/** Kills the service after these times and continues in a copy of the disk. @returns the last service */
 async function killed(first: BatchServiceTest, submit: SubmitLine, kills: readonly { ms: number; torn: number }[]) {
   let service = first;
   for (const { ms, torn } of kills) {
@@ -149,7 +151,7 @@ test("a batch that is cancelled, then killed, ends as cancelled with every line 
         const cancelled = new Promise<void>((resolve) => {
           cancel = resolve;
         });
-        // However fast the machine, the batch is not over before it is cancelled.
+        // On any machine, the batch is cancelled before it is over.
         const submit: SubmitLine = async (line, sink) => {
           if (Number(userOf(line).slice(1)) >= 100) await cancelled;
           return await answers(line, sink);
@@ -164,7 +166,7 @@ test("a batch that is cancelled, then killed, ends as cancelled with every line 
         const { status, output, errors } = await readOpenAi(last.url, id);
         expect(status).toBe("cancelled");
         const all = [...output, ...errors].map((line) => line.custom_id);
-        // Cancelled before its lines were known, it has none.
+        // A batch that was cancelled before its lines were known has none.
         if (all.length > 0) expect(all.sort()).toEqual([...ids].sort());
       },
     ),

@@ -1,4 +1,4 @@
-/** The files of all tenants: stored, listed, read, deleted, and gone when they expire. */
+/** The files of all tenants: stores, lists, reads, deletes and expires them. */
 import { createHash, randomBytes } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
@@ -30,7 +30,7 @@ interface ShelfOptions {
   readonly nowMs: () => number;
 }
 
-/** The sum over a tenant's files is taken anew after so many bytes. */
+/** A tenant's files are summed again after this many bytes. */
 const ROOM_STEP_BYTES = 4 * 1024 * 1024;
 
 const PURPOSES: readonly string[] = FILE_PURPOSES;
@@ -87,7 +87,7 @@ export class FileShelf {
     });
   }
 
-  /** The results of one of Anthropic's batches; undefined if it had none, or if their time is over. */
+  /** The results of one of Anthropic's batches; undefined if it had none, or if they have expired. */
   results({ owner, outputFileId }: BatchRecord): FileRecord | undefined {
     return outputFileId === undefined ? undefined : this.options.table.file(owner.tenant, outputFileId);
   }
@@ -113,7 +113,7 @@ export class FileShelf {
     for (const file of this.options.table.expiredFiles(this.#nowSeconds())) await this.remove(file);
   }
 
-  /** Throws storage_quota if a tenant's files, with those that arrive and so many bytes, are more than allowed. */
+  /** Throws storage_quota if a tenant's files, uploads under way and `more` bytes exceed the limits. */
   assertRoom(tenant: string, more = 0): void {
     const { maxTenantBytes, maxTenantFiles } = this.options.limits();
     const { numBytes, numFiles } = this.options.table.usedBy(tenant);
@@ -160,7 +160,7 @@ export class FileShelf {
   }
 }
 
-/** Throws if the key stood for another request. */
+/** Throws if the key stands for another request. */
 export function assertSame(fingerprint: string, key: KeyedResource): void {
   if (fingerprint === key.fingerprint) return;
   throw new MillraceError(

@@ -1,4 +1,4 @@
-/** Makes the files of a batch that is over from the log of its results. Done again from the start after a crash. */
+/** Writes the files of a finished batch from the log of its results. After a crash, this starts again. */
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import type { BatchFolders } from "./folders.js";
@@ -14,14 +14,14 @@ interface BatchFiles {
 
 interface FinishTerms {
   readonly nowSeconds: number;
-  /** Life of the files if the batch does not say, in seconds. */
+  /** Life of the files in seconds, unless the batch states one. */
   readonly keptSeconds: number;
 }
 
 /**
  * OpenAI's batches have a file of answers and one of errors, Anthropic's one of all results. A file without lines is
  * not made.
- * @param numLines results of other lines are left out
+ * @param numLines results whose index is not below it are left out
  */
 export async function writeBatchFiles(
   folders: BatchFolders,
@@ -61,7 +61,7 @@ export async function writeBatchFiles(
   }
 }
 
-/** Always the same for a batch, so that a finish which is repeated makes no second file. */
+/** The same in every attempt, so that a repeated finish makes no second file. */
 function fileId({ id }: BatchRecord, what: "output" | "error"): string {
   return `file-${createHash("sha256").update(`${what} of ${id}`).digest("hex").slice(0, 24)}`;
 }

@@ -1,11 +1,11 @@
-/** Where files and batches lie on the disk. Only the gateway's user can read them. */
+/** The paths of files and batches on the disk. Only the gateway's user can read them. */
 import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 export class BatchFolders {
   readonly #files: string;
   readonly #runs: string;
-  /** Open tasks of parts that are over. */
+  /** Open cleanup tasks of finished parts. */
   readonly cleanups: string;
 
   constructor(readonly root: string) {
@@ -52,7 +52,7 @@ export class BatchFolders {
     await mkdir(join(this.#runs, batchId), { recursive: true, mode: 0o700 });
   }
 
-  /** Gives a batch its own name of a file, so that a file which is deleted meanwhile stays for the batch. */
+  /** Links a file into a batch's folder, so that the batch keeps its input if the file is deleted. */
   async adoptInput(batchId: string, fileId: string): Promise<void> {
     await this.createRun(batchId);
     const [from, to] = [this.file(fileId), this.input(batchId)];

@@ -22,38 +22,38 @@ export interface PreparedLine {
 }
 
 export interface ProviderAnswer {
-  /** When the line was handed over. Undefined: the price of now. */
+  /** The price when the line was handed over. Undefined: the current price holds. */
   readonly price: TieredPrice | undefined;
   readonly status: number;
   readonly body: Buffer;
-  /** It has come through the policies as far as where a request would be sent: it is booked. */
+  /** Set when the answer has passed the policies up to where a request would be sent: it is booked. */
   isTaken: boolean;
 }
 
 export interface HandedModels {
   /** Whether lines for a model, by any of its names, go to its provider's batch endpoint. */
   isHanded(model: string): boolean;
-  /** Undefined: not known yet, or not any more. */
+  /** Undefined: the endpoint is not known yet, or no longer. */
   endpointOf(model: string): BatchEndpoint | undefined;
-  /** The line as the provider is to get it. Rejects with the error that the line's answer is to be. */
+  /** The line in the provider's form. Rejects with the error that becomes the line's answer. */
   prepare(line: LineSubmission): Promise<PreparedLine>;
   /**
-   * Passes what became of a line through the policies that look at answers and account for them. Settles when kill -9
-   * cannot undo the booking: a line whose result is kept is never booked again.
+   * Passes a line's answer or error through the policies that read and charge answers. Settles when kill -9 cannot undo
+   * the booking: a line whose result is kept is never booked again.
    */
   book(line: LineSubmission, answer: ProviderAnswer | MillraceError, sink: AnswerSink): Promise<Ending>;
   readonly budget: {
-    /** Rejects with budget_exceeded, and with other errors while the budget cannot be asked. */
+    /** Rejects with budget_exceeded, or with another error while the store is down. */
     reserve(id: string, estimate: LineEstimate): Promise<void>;
     shrink(id: string, amounts: Amounts): Promise<void>;
-    /** Ends a reservation, if there is one. Done again, it changes nothing. */
+    /** Ends a reservation, if there is one. A repetition changes nothing. */
     release(id: string, spent: Amounts): Promise<void>;
   };
   readonly pauses: {
-    /** Between two questions of the same thing, which grows from the first to the most. */
+    /** Wait between two polls of the same state, which grows from `firstMs` to `mostMs`. */
     readonly firstMs: number;
     readonly mostMs: number;
-    /** How long a request whose connection broke may still be on its way to becoming a batch. */
+    /** Longest time in which a request with a broken connection may still become a batch. */
     readonly settleMs: number;
   };
 }

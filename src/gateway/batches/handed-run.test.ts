@@ -1,6 +1,6 @@
 /**
- * Lines that a provider's batch endpoint answers, whose gateway stops at any moment, or whose provider never ends.
- * size: all stand on one service, provider and budget, each of whose steps a test can change
+ * Lines for a provider's batch endpoint, while the gateway stops at any moment, or the provider never ends.
+ * size: all tests share one service, provider and budget, and each changes single steps
  */
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ let pauses: HandedModels["pauses"];
 const reserved = new Map<string, Amounts>();
 const released: Amounts[] = [];
 
-/** Every line is reserved 10 nano-dollars for, unless a test says otherwise. */
+/** Reserves 10 nano-dollars for every line, unless a test says otherwise. */
 function handedModels(): HandedModels {
   const endpoint = batchEndpointOf(
     {
@@ -78,7 +78,7 @@ function handedModels(): HandedModels {
     prepare: async ({ body }) => {
       const money = await prepared(String(body.user));
       const asked = { model: "gpt", messages: [{ role: "user", content: "Hi" }], user: body.user };
-      // The provider refuses it.
+      // The provider refuses this field.
       if (body.user === "odd") Object.assign(asked, { temperature: 9 });
       return {
         path: "/v1/chat/completions",
@@ -119,7 +119,7 @@ const open = (folder?: string) =>
     },
   });
 
-/** Kills the gateway where it is, and goes on with the files on its disk, which a test may change. */
+/** Kills the gateway, and continues with the files on its disk, which a test may change. */
 async function restart(change: (folder: string) => void = () => {}): Promise<void> {
   const folder = service.snapshot();
   await service[Symbol.asyncDispose]();
@@ -241,13 +241,13 @@ test("a line is booked once, although its result cannot be kept for a while", as
 const runFolder = (id: string, folder = service.folder) => join(folder, "batches/runs", id);
 const sent = (id: string, number: number, model = 0) => join(runFolder(id), `part-${model}-${number}.json`);
 
-/** Changes the budget, which the gateway takes when it starts. */
+/** Changes the budget, which the gateway reads when it starts. */
 async function reopen(): Promise<void> {
   await service[Symbol.asyncDispose]();
   service = await open();
 }
 
-/** All that the provider has had. */
+/** Number of files that the provider ever had. */
 const numFiles = () => batches.files.size + batches.deleted.size;
 
 const odd = (status: number) => new Refused(status, "odd", undefined);
@@ -354,7 +354,7 @@ test.each(["ended", "cancelled", "over its time"])("no batch waits for the budge
   expect(reserved.size).toBe(1);
   const messages = () => service.lines.map(({ message }) => message);
   expect(messages()).toContain("the reservation of a part of a batch is ended later");
-  // It is not forgotten by a gateway that is killed, nor while the store stays away.
+  // A killed gateway does not forget it, nor one whose store stays away.
   await restart();
   await until(() => messages().includes("reservations of batches wait for the budget store"));
   expect(reserved.size).toBe(1);

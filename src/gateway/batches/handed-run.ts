@@ -1,6 +1,6 @@
 /**
- * The lines of one batch that go to their providers' batch endpoints: makes parts of them, each within what a provider
- * takes at once, and drives them all.
+ * Runs the lines of one batch that go to their providers' batch endpoints: makes parts within a provider's limits, and
+ * drives all parts.
  */
 import { open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
@@ -25,13 +25,13 @@ interface HandedContext extends Pick<PartContext, "nowMs" | "logger" | "cleanup"
   readonly handed: HandedModels;
 }
 
-/** Providers take twice as much; an upload that is repeated after a broken connection stays small. */
+/** Half of the providers' limit, so that an upload repeated after a broken connection stays small. */
 const MAX_PART_BYTES = 100 * 1024 * 1024;
 const WRITE_BYTES = 1024 * 1024;
 const RETRY_MS = 1000;
-/** How long a provider may take to end a batch that is cancelled. OpenAI names ten minutes. */
+/** Longest time for a provider to end a cancelled batch. OpenAI names ten minutes. */
 const END_MS = 15 * 60_000;
-/** For the cancellation of a provider's batch that nobody waits for. */
+/** Time limit for cancelling a provider's batch that nobody waits for. */
 const DROP_MS = 10_000;
 
 export class HandedRun {
@@ -39,10 +39,10 @@ export class HandedRun {
   readonly #files: PartFiles;
   #isLeaving = false;
   #running: Promise<unknown> = Promise.resolve();
-  /** Of each model, the part whose reservation may have been made. */
+  /** For each model, the part whose reservation may have been made. */
   readonly #reserving = new Map<number, Part>();
 
-  /** @param parts that an earlier run has made */
+  /** @param parts made by an earlier run */
   private constructor(
     private readonly context: HandedContext,
     private readonly lines: BatchLines,
@@ -61,7 +61,9 @@ export class HandedRun {
     );
   }
 
-  /** Whether lines of a model are handed. A part that has begun goes on, whatever the configuration says since. */
+  /**
+   * Whether lines of a model are handed over. A part that has begun continues, even if the configuration has changed.
+   */
   takes(model: number): boolean {
     return this.context.handed.isHanded(this.lines.models[model]!) || this.parts.some((part) => part.model === model);
   }
@@ -87,7 +89,7 @@ export class HandedRun {
     await this.#running;
   }
 
-  /** Cancels what the providers have, and takes the results that they made until then. */
+  /** Cancels the providers' batches, and takes the results made until then. */
   async end(): Promise<void> {
     const endsMs = this.context.nowMs() + END_MS;
     this.#running = Promise.all(this.parts.map((part) => this.#drive(part, endsMs)));
@@ -123,7 +125,7 @@ export class HandedRun {
     return new PartRun({ ...this.context, lines: this.lines, files: this.#files, signal, endsMs }, part).run();
   }
 
-  /** A part with the next lines of a model, ready to be sent; none where all of them have their results already. */
+  /** A part with the next lines of a model, ready to be sent; none if all of them have results. */
   async #makePart(model: number, number: number, from: number): Promise<{ readonly part?: Part; readonly to: number }> {
     const { handed } = this.context;
     const endpoint = handed.endpointOf(this.lines.models[model]!);
@@ -168,7 +170,7 @@ export class HandedRun {
     return { part: ready, to };
   }
 
-  /** The lines of the part may be others when it is made again. */
+  /** Releases and removes an unfinished part: made again, it may have other lines. */
   async #unreserve(model: number): Promise<void> {
     const part = this.#reserving.get(model);
     if (part === undefined) return;
@@ -217,7 +219,7 @@ export class HandedRun {
     return { to, numLines, path, headers, price, estimate, costs };
   }
 
-  /** @returns undefined where the line has got its result: it is refused */
+  /** @returns undefined if the line was refused, and so has its result */
   async #prepare(index: number): Promise<PreparedLine | undefined> {
     const { handed } = this.context;
     const line = await this.lines.line(index, false);
@@ -225,7 +227,7 @@ export class HandedRun {
       if (line.kind === "done") await this.lines.keep(index, line.result);
       return undefined;
     }
-    // Between lines, clients have their turn.
+    // Clients get their turn between lines.
     await wait(0);
     for (let attempt = 1; ; attempt++) {
       try {
@@ -261,7 +263,7 @@ function sumOf(a: LineEstimate | undefined, b: LineEstimate | undefined): LineEs
   return { claims: a.claims, amounts };
 }
 
-/** A power cut has taken results of a part that is over: its provider has them still. */
+/** Whether a power cut has taken results of a finished part; its provider still has them. */
 function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): boolean {
   if (stage !== "over" || batchId === undefined) return false;
   for (let index = from; index < to; index++) if (lines.isOpen(index, model)) return true;
@@ -269,7 +271,7 @@ function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): b
 }
 
 /**
- * Has the files deleted that providers keep of a finished batch's parts. If the batch's lines are lost, parts may still
+ * Deletes the files that providers keep of a finished batch's parts. If the batch's lines are lost, parts may still
  * run: ends them, and their reservations.
  */
 export async function dropParts(

@@ -1,4 +1,4 @@
-/** Lines of a batch that the gateway runs itself: which run again, which are given up, and which wait. */
+/** Lines of a batch that the gateway runs itself: the lines that run again, are given up, or wait. */
 import { afterEach, expect, test } from "vitest";
 import {
   answerLine,
@@ -97,7 +97,7 @@ test("lines wait for seats that others need, and give back those that others wai
       return { ...load, numInFlight: load.numInFlight + underWay.size };
     },
   });
-  /** Lines begin and are stopped where the load is looked at: it is not the clock that says that no more will. */
+  /** Lines begin and stop at a look at the load, so the test counts looks and does not watch the clock. */
   const isUnderWayAndStaysSo = async (count: number) => {
     await until(() => underWay.size === count, `lines under way: ${count}`);
     const seen = numLooks;

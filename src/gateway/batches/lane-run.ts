@@ -1,6 +1,6 @@
 /**
- * The lines of one batch that the gateway runs itself: offers them to the lanes of their models, keeps their results,
- * and lets those run again that cannot be answered now.
+ * Runs the lines of one batch that no provider gets: offers them to the lanes of their models, keeps their results, and
+ * repeats lines that cannot be answered now.
  */
 import { setTimeout as wait } from "node:timers/promises";
 import type { Cancellation } from "../cancellation.js";
@@ -33,7 +33,7 @@ export class LaneRun {
     private readonly lines: BatchLines,
   ) {}
 
-  /** @param takes whether the lines of a model are run here, by its number */
+  /** @param takes whether the lines of a model (by its number) run here */
   start(takes: (model: number) => boolean): void {
     const { tenant } = this.lines;
     for (const [model, name] of this.lines.models.entries()) {
@@ -58,7 +58,7 @@ export class LaneRun {
     this.#sources.clear();
   }
 
-  /** Resolves when the lines under way have ended, or after a time. */
+  /** Resolves when the lines under way have ended, or after `limitMs`. */
   async done(limitMs: number, signal: AbortSignal): Promise<void> {
     const stop = new AbortController();
     const limit = wait(limitMs, undefined, { signal: AbortSignal.any([stop.signal, signal]) });
@@ -66,7 +66,7 @@ export class LaneRun {
     stop.abort();
   }
 
-  /** Stops the lines under way, which have then not run. */
+  /** Stops the lines under way, which count as not run. */
   async stop(): Promise<void> {
     for (const cancellation of [...this.#cancellations]) cancellation.cancel();
     await Promise.all(this.#running);

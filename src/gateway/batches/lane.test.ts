@@ -1,4 +1,4 @@
-/** Which lines a lane starts at each look. Whose turn it is, and pauses, are in service.test.ts. */
+/** The lines that a lane starts at each look. Turns of tenants, and pauses, are in service.test.ts. */
 import { expect, test } from "vitest";
 import { Cancellation } from "../cancellation.js";
 import { Lane, type LineSource } from "./lane.js";

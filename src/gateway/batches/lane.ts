@@ -9,7 +9,7 @@ import type { LineAgain, LineEnd } from "./run-line.js";
 /** A batch, as the lane of one model sees it. */
 export interface LineSource {
   readonly tenant: string;
-  /** Takes the next line of the model off the batch; undefined: there is none now. @param nowMs of the lane's clock */
+  /** Takes the batch's next line for the model; undefined: none now. @param nowMs of the lane's clock */
   next(nowMs: number): SourceLine | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface SourceLine {
 
 interface LaneOptions {
   readonly load: () => ModelLoad;
-  /** Bound of the lines under way, whatever the model has room for. */
+  /** Upper bound of the lines under way, even if the model has more free seats. */
   readonly mostLines: () => number;
   readonly newCancellation: () => Cancellation;
   readonly now: () => number;
@@ -33,9 +33,9 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
 export class Lane {
-  /** By tenant, each tenant's batches in the order of their arrival; the tenant in front is next. */
+  /** Each tenant's batches in order of arrival; the first tenant is next. */
   readonly #sources = new Map<string, LineSource[]>();
-  /** In the order in which they began. */
+  /** Running lines, in the order of their starts. */
   readonly #running = new Map<SourceLine, Cancellation>();
   readonly #pace = new Pace();
   #numBytes = 0;
@@ -68,8 +68,8 @@ export class Lane {
   }
 
   /**
-   * Starts a line, or stops some. Called at short intervals while there are any: a line costs the gateway a
-   * millisecond, and clients wait behind it.
+   * Starts one line, or stops some. Called at short intervals while there are lines: each takes the gateway a
+   * millisecond, in which clients wait.
    */
   pump(): void {
     const nowMs = this.options.now();
@@ -108,8 +108,8 @@ export class Lane {
   }
 
   /**
-   * The cause that stopped one line would stop the next one too. Lines that already ran when the pause began do not
-   * make it longer.
+   * Pauses the lane: the cause that stopped one line would stop the next too. Lines that already ran when the pause
+   * began do not extend it.
    */
   #pause({ afterMs }: LineAgain): void {
     const nowMs = this.options.now();

@@ -1,4 +1,4 @@
-/** Bounds of files and batches: OpenAI's and Anthropic's where they state one, ours where they do not. */
+/** Bounds of files and batches: OpenAI's and Anthropic's if they state one, else ours. */
 
 const MIB = 1024 * 1024;
 
@@ -25,7 +25,7 @@ export const BATCH_FILE_EXPIRY_SECONDS = 30 * 86_400;
 /** Anthropic: results are kept for 29 days. */
 export const MESSAGE_BATCH_KEPT_SECONDS = 29 * 86_400;
 export const COMPLETION_WINDOW_SECONDS = 86_400;
-/** Faults of a file that a batch lists; a file with more has them cut. */
+/** Faults of a file that a batch lists; further faults are cut. */
 export const MAX_LISTED_FAULTS = 100;
 /** Time after which an Idempotency-Key may be used for something else. */
 export const IDEMPOTENCY_KEPT_SECONDS = 86_400;

@@ -1,5 +1,5 @@
 /**
- * Where each line of a batch's input begins and which model it asks for, kept in a file: a batch that goes on after a
+ * Where each line of a batch's input begins and which model it asks for, kept in a file: a batch that resumes after a
  * crash need not be checked again.
  */
 import { readFile, rename, writeFile } from "node:fs/promises";

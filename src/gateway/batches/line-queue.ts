@@ -1,6 +1,5 @@
 /**
- * The lines of a batch that are still to run, model by model: first those whose earlier run failed and whose time has
- * come, then the rest in their order.
+ * The lines of a batch that are still to run, by model: first failed lines whose wait is over, then the rest in order.
  */
 import type { LineIndex } from "./line-index.js";
 
@@ -37,7 +36,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Takes a line of a model: it comes again only after `again`. */
+  /** Takes the next line of a model. The line comes again only after `again`. */
   next(model: number, nowMs: number): number | undefined {
     const retries = this.#retries.get(model) ?? [];
     const due = retries.findIndex(({ atMs }) => atMs <= nowMs);

@@ -26,8 +26,8 @@ export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncG
 }
 
 /**
- * The lines of a file, without their ends (\n or \r\n) and without a byte order mark. A file may be nothing but blank
- * lines, so they come too: who takes turns counts them.
+ * The lines of a file, without line breaks (\n or \r\n) and byte order mark. Blank lines are included: a file may have
+ * no others, and a caller that yields after some lines must count them.
  *
  * @param maxLineBytes longer lines come without their bytes
  */

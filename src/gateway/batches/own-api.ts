@@ -60,7 +60,7 @@ export function ownApp(api: OwnApi, dialect: ErrorDialect): Hono<OwnEnv> {
   return app;
 }
 
-/** Added last: what no route has taken. @param paths of the application, for the message */
+/** Refuses requests that no route takes; add it last. @param paths of the application, for the message */
 export function refuseOthers(app: Hono<OwnEnv>, paths: readonly string[]): void {
   app.all("*", (c) => {
     const isPath = paths.includes(c.req.path);
@@ -71,7 +71,7 @@ export function refuseOthers(app: Hono<OwnEnv>, paths: readonly string[]): void 
   });
 }
 
-/** The JSON of a small body. @param fields that it may have */
+/** The JSON of a small body. @param fields allowed in it */
 export async function smallBody(c: OwnContext, api: OwnApi, fields: readonly string[]): Promise<RequestBody> {
   const limits = { maxBodyBytes: MAX_SMALL_BODY_BYTES, bodyTimeoutMs: api.bodyTimeoutMs() };
   const bytes = await readIncoming(c.env.incoming, limits);
@@ -82,7 +82,7 @@ export async function smallBody(c: OwnContext, api: OwnApi, fields: readonly str
   throw new MillraceError("unknown_field", `expected one of ${fields.join(", ")}, got ${param}`, { param });
 }
 
-/** The value of an Idempotency-Key header. @param asked all that the request asks for */
+/** The value of an Idempotency-Key header. @param asked the request's content, for its fingerprint */
 export function keyOf(c: OwnContext, operation: string, asked: string | Buffer): Omit<KeyedResource, "id"> | undefined {
   const key = headerKey(c);
   if (key === undefined) return undefined;

@@ -36,7 +36,7 @@ describe("lines that may be under way", () => {
   test("as many lines are stopped as other requests wait for", () => {
     expect(advise({ numInFlight: 16, numWaiting: 3 }, 14)).toEqual({ most: 0, toStop: 3 });
     expect(advise({ numInFlight: 16, numWaiting: 30 }, 2)).toEqual({ most: 0, toStop: 2 });
-    // What waits may wait for something else, and a line that waits is no other request.
+    // Waiting requests may wait for something else, and a waiting line is no other request.
     expect(advise({ numInFlight: 4, numWaiting: 1 }, 4).toStop).toBe(0);
     expect(advise({ numInFlight: 3, numWaiting: 1 }, 4)).toEqual({ most: 14, toStop: 0 });
     expect(advise({ numInFlight: 5 }, 4)).toEqual({ most: 0, toStop: 0 });

@@ -1,16 +1,18 @@
-/** How many lines of batches may be under way at a model: as many as there are seats that nobody else wants. */
+/**
+ * Decides how many lines of batches may be under way at a model: as many as there are seats that no other request
+ * wants.
+ */
 
 /** The instances of a model now. The counts are sequences of all requests, including those of batches. */
 export interface ModelLoad {
   /** Ready instances. */
   readonly numReady: number;
-  /** Seats of the ready instances; undefined: they do not tell. */
+  /** Seats of the ready instances; undefined: not reported. */
   readonly seats: number | undefined;
   readonly numInFlight: number;
   readonly numWaiting: number;
   /**
-   * Every ready instance computes lines of batches only in steps that it has no other request for, so that they delay
-   * nobody.
+   * Every ready instance computes lines of batches only in steps without other requests, so that lines delay nobody.
    */
   readonly yieldsToOthers: boolean;
 }
@@ -22,12 +24,12 @@ interface PaceAdvice {
   readonly toStop: number;
 }
 
-/** Seats assumed for each instance that does not tell: what every engine can compute at once. */
+/** Seats assumed for each instance that reports none: every engine can compute as many at once. */
 const UNKNOWN_SEATS = 8;
 /** Share of the seats that stays free for the next requests, at least one. */
 const HEADROOM = 1 / 8;
 /**
- * Share of the seats for lines beside other requests, where the engine does not put them first: each line makes its
+ * Share of the seats for lines beside other requests, if the engine does not put requests first: each line makes its
  * steps longer.
  */
 const SHARE_BESIDE = 1 / 8;
@@ -51,10 +53,10 @@ export class Pace {
     const kept = this.#peak * Math.exp(-(nowMs - this.#lastMs) / PEAK_MS);
     this.#peak = Math.max(numOthers, kept);
     this.#lastMs = nowMs;
-    // One line makes a model load that is loaded on demand, and learns whether one that failed is back.
+    // One line makes a model load on demand, and shows whether a failed one is back.
     if (numReady === 0) return { most: 1, toStop: 0 };
     const all = seats ?? UNKNOWN_SEATS * numReady;
-    // With more requests than seats, all that wait are others': lines go last.
+    // With more requests than seats, all waiting requests count as others': lines go last.
     const numShort = Math.min(numLines, numWaiting, Math.max(0, numOthers + numLines - all));
     if (numShort > 0) return { most: 0, toStop: numShort };
     const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));

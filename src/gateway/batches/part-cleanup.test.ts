@@ -1,4 +1,4 @@
-/** What is left to do for parts that are over, while the budget store or the provider is down, and after a restart. */
+/** Cleanup of finished parts while the budget store or the provider is down, and after a restart. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,10 +20,10 @@ let folders: BatchFolders;
 let cleanup: PartCleanup;
 let isStoreDown = false;
 let nowMs = 0;
-/** What the provider answers to a deletion; undefined: the file is deleted. */
+/** The provider's answer to a deletion; undefined: the file is deleted. */
 let answer: (name: string) => Error | undefined;
 let isProviderKnown = true;
-/** What the provider says of a batch. */
+/** The provider's state of a batch. */
 let look: () => Look;
 const looks: string[] = [];
 const reserved = new Set<string>();
@@ -36,7 +36,7 @@ const assertUp = () => {
 };
 const budget = {
   reserve: async (id: string) => {
-    // The store makes it, whether its answer comes or not.
+    // The store makes the reservation, even if its answer is lost.
     reserved.add(id);
     assertUp();
   },
@@ -64,7 +64,7 @@ async function open(): Promise<void> {
 }
 const notes = () => readdirSync(folders.cleanups);
 const numLogged = (text: string) => lines.filter(({ message }) => message.includes(text)).length;
-/** As often as the batches' sweep would, until nothing is noted any more. */
+/** Tends as often as the batches' sweep would, until no task is left. */
 async function tendForHours(hours: number): Promise<void> {
   for (const endMs = nowMs + hours * 3_600_000; nowMs < endMs && notes().length > 0; nowMs += 60_000) {
     cleanup.tend();

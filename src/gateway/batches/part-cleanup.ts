@@ -1,6 +1,6 @@
 /**
- * The last tasks of parts that are over: ends their reservations, and deletes their files at the provider. While the
- * budget store or the provider is down, a task is noted on the disk and tried again, so that no batch waits for it.
+ * The last tasks of finished parts: ends their reservations, and deletes their files at the provider. While the budget
+ * store or the provider is down, a task is kept on the disk and tried again, so that no batch waits for it.
  */
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,24 +22,24 @@ interface CleanupContext {
 
 const release = z.object({
   kind: z.literal("release"),
-  /** The part's. */
+  /** The part's id. */
   id: z.string(),
   spent: z.object({ money: z.number(), tokens: z.number() }),
 });
 const removal = z.object({
   kind: z.literal("removal"),
   id: z.string(),
-  /** By the name that the lines ask for. */
+  /** The model's name as the lines send it. */
   model: z.string(),
-  /** The provider's ids of the files that are still there. */
+  /** The provider's ids of the remaining files. */
   files: z.array(z.string()),
   numTries: z.number().int().min(0),
-  /** The provider's batch that may run still, and needs its file until then. Absent: it is over. */
+  /** A provider's batch that may still run and need its file. Absent: it is over. */
   batch: z
     .object({
-      /** Absent: it is not known whether there is one. */
+      /** Absent: it is unknown whether there is a batch. */
       id: z.string().optional(),
-      /** When it is over, whatever the provider says. */
+      /** When the batch is over, whatever the provider says. */
       overMs: z.number(),
     })
     .optional(),
@@ -48,17 +48,17 @@ const task = z.discriminatedUnion("kind", [release, removal]);
 type Release = Readonly<z.output<typeof release>>;
 type Removal = Readonly<z.output<typeof removal>>;
 
-/** With the waits between them, they take nine hours. */
+/** Tries and the waits between them take nine hours. */
 const MAX_TRIES = 10;
 const RETRY_MS = 60_000;
-/** Between two questions whether a batch that was given up is over. */
+/** Wait between two polls whether an abandoned batch is over. */
 const LOOK_MS = 30 * 60_000;
-/** A day is all that providers give a batch; a cancelled one ends within minutes. */
+/** Providers give a batch one day; a cancelled one ends within minutes. */
 const LONGEST_BATCH_MS = 25 * 3_600_000;
 const REMOVE_MS = 30_000;
 
 export class PartCleanup {
-  /** By the parts' ids. */
+  /** Releases by the parts' ids. */
   readonly #releases = new Map<string, Release>();
   readonly #removals = new Map<string, Removal & { readonly atMs: number }>();
   readonly #closing = new AbortController();
@@ -83,13 +83,13 @@ export class PartCleanup {
       const { data } = task.safeParse(parsedOf(written));
       if (data?.kind === "release") cleanup.#releases.set(data.id, data);
       else if (data?.kind === "removal") cleanup.#removals.set(data.id, { ...data, atMs: 0 });
-      // A crash has stopped its writing: who notes it does so again.
+      // A crash interrupted the writing: the task's owner notes it again.
       else await rm(path, { force: true });
     }
     return cleanup;
   }
 
-  /** Ends a reservation, now or as soon as that is possible. Rejects where that cannot be noted. */
+  /** Ends a reservation, now or as soon as possible. Rejects if the task cannot be noted. */
   async release(id: string, spent: Amounts): Promise<void> {
     try {
       await this.context.handed.budget.release(id, spent);
@@ -119,8 +119,8 @@ export class PartCleanup {
   }
 
   /**
-   * Deletes files of a part at the provider, in the background. Rejects where that cannot be noted.
-   * @param givenUp the part's batch was given up: its files are deleted when it is over
+   * Deletes files of a part at the provider, in the background. Rejects if the task cannot be noted.
+   * @param givenUp the part's abandoned batch: its files are deleted when it is over
    */
   async remove(
     id: string,
@@ -150,7 +150,7 @@ export class PartCleanup {
     await this.settled();
   }
 
-  /** Resolves when nothing of it is under way. */
+  /** Resolves when no task is under way. */
   async settled(): Promise<void> {
     await this.#releasing;
     await this.#removing;
@@ -168,7 +168,7 @@ export class PartCleanup {
       try {
         await this.#tryRemoval(due);
       } catch (thrown) {
-        // The disk takes no note of it.
+        // The task could not be written to the disk.
         logger.warn({ part: due.id, err: thrown }, "could not delete a part's files at its provider");
         return;
       }
@@ -216,7 +216,7 @@ export class PartCleanup {
     logger.warn(fields, what);
   }
 
-  /** Once the batch is over, its files of results are known, and go with the others. */
+  /** Once the batch is over, its result files are known, and go with the others. */
   async #tryEnd(due: Removal, batch: NonNullable<Removal["batch"]>): Promise<void> {
     const nowMs = this.context.nowMs();
     const results = await this.#resultsOf(due.model, batch.id);
@@ -230,7 +230,7 @@ export class PartCleanup {
     this.#removals.set(due.id, { ...next, atMs: nowMs });
   }
 
-  /** @returns undefined while the batch may run */
+  /** @returns undefined while the batch may still run */
   async #resultsOf(model: string, batchId: string | undefined): Promise<readonly string[] | undefined> {
     const endpoint = this.context.handed.endpointOf(model);
     if (endpoint === undefined || batchId === undefined) return undefined;
@@ -243,7 +243,7 @@ export class PartCleanup {
     }
   }
 
-  /** @returns the files that are still there */
+  /** @returns the remaining files */
   async #removeFiles({ model, files }: Removal): Promise<{ readonly left: string[]; readonly error?: Error }> {
     const endpoint = this.context.handed.endpointOf(model);
     if (endpoint === undefined) {

@@ -1,9 +1,9 @@
 /**
- * A part of a batch: lines of one model that go to its provider in one file. What is known of it is written before each
- * step, so that a gateway that is killed finds out what it has sent.
+ * A part of a batch: lines of one model that go to its provider in one file. Its state is written before each step, so
+ * that a killed gateway finds out what it has sent.
  *
- * reserving: the lines lie on the disk, and may be paid for by a reservation; ready: they are; sending: the provider
- * may have them; sent: its batch is known; over: every line has its result, or will get none here.
+ * reserving: the lines are on the disk, and a reservation may exist; ready: any reservation is made; sending: the
+ * provider may have the lines; sent: the provider's batch is known; over: every line has its result, or gets none here.
  */
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -29,18 +29,18 @@ const part = z.object({
   numLines: z.number(),
   path: z.string(),
   headers: z.record(z.string(), z.string()),
-  /** Reserved of budgets; absent: none applies. */
+  /** Amounts reserved of budgets; absent: no budget applies. */
   reserved: z.object({ money: z.number(), tokens: z.number() }).optional(),
-  /** Price of the answers, whatever the configuration says when they come; absent: there was none. */
+  /** Price of the answers, even if the configuration changes before they come; absent: there was none. */
   price: price.extend({ above: z.object({ promptTokens: z.number(), price }).optional() }).optional(),
   stage: z.enum(["reserving", "ready", "sending", "sent", "over"]),
   /** From 0: the same lines may be sent again if the provider has run none of them. */
   attempt: z.number(),
   fileId: z.string().optional(),
   batchId: z.string().optional(),
-  /** At the provider; nobody needs them any more when the batch is over. */
+  /** Files at the provider, which nothing needs once the batch is over. */
   files: z.array(z.string()).optional(),
-  /** The provider's batch may run still, and needs its file until it is over. */
+  /** The provider's batch may still run, and needs its file until it is over. */
   isGivenUp: z.boolean().optional(),
   /** Milliseconds since 1970. */
   sentMs: z.number().optional(),
@@ -49,7 +49,7 @@ const part = z.object({
 export type Part = Readonly<z.output<typeof part>>;
 export type PartName = Pick<Part, "model" | "number">;
 
-/** Nobody knows any more which lines the provider has. */
+/** It is unknown which lines the provider has. */
 export class BrokenPart extends MillraceError {}
 
 /** The reservation of a line in its budgets. */
@@ -76,7 +76,7 @@ export class PartFiles {
     private readonly batchId: string,
   ) {}
 
-  /** Lines of a part, as its provider gets them. */
+  /** Path of a part's lines in the provider's form. */
   lines(of: PartName): string {
     return this.folders.part(this.batchId, `${nameOf(of)}.jsonl`);
   }
@@ -87,7 +87,7 @@ export class PartFiles {
     return await Promise.all(names.map((name) => this.one(name)));
   }
 
-  /** In order; none where the batch's folder is gone. */
+  /** Names in order; none if the batch's folder is gone. */
   async names(): Promise<readonly PartName[]> {
     const files = await readdir(this.#folder).catch((thrown: NodeJS.ErrnoException) => {
       if (thrown.code === "ENOENT") return [];
@@ -137,13 +137,13 @@ export class PartFiles {
     await writeFile(this.#costs(of), bytes, { mode: 0o600, flush: true });
   }
 
-  /** Removes what only a part that is not over needs. */
+  /** Removes the files that only an open part needs. */
   async removeLines(of: PartName): Promise<void> {
     await rm(this.lines(of), { force: true });
     await rm(this.#costs(of), { force: true });
   }
 
-  /** The part was never sent, and has reserved nothing. */
+  /** Removes a part that was never sent and has no reservation. */
   async remove(of: PartName): Promise<void> {
     await rm(this.#path(of), { force: true });
     await this.#sync();
@@ -161,7 +161,7 @@ export class PartFiles {
     return this.folders.part(this.batchId, `${nameOf(of)}.costs`);
   }
 
-  /** The folder's names hold after a power cut. */
+  /** Makes the folder's names survive a power cut. */
   async #sync(): Promise<void> {
     const handle = await open(this.#folder, "r");
     await handle.sync().finally(() => handle.close());

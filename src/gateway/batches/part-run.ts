@@ -1,6 +1,6 @@
 /**
- * Drives one part of a batch through its provider's batch endpoint: sends it once, asks for its state, and books its
- * results. What cannot be done now is tried again, until the batch itself ends.
+ * Drives one part of a batch through its provider's batch endpoint: sends it once, polls its state, and books its
+ * results. Failed steps are tried again, until the batch itself ends.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
@@ -24,16 +24,16 @@ export interface PartContext {
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly logger: { warn(fields: object, message: string): void };
-  /** The batch is cancelled, or its time is over: the provider has until then to end. Absent: it is not. */
+  /** The batch is cancelled or has expired, and the provider has until then to end. Absent: neither. */
   readonly endsMs?: number | undefined;
 }
 
-/** As long as the longest answer that is held for a line, with what stands around it. */
+/** The longest answer held for a line, and the members around it. */
 const MAX_LINE_BYTES = 65 * 1024 * 1024;
-/** Lines of results beyond the part's own: more are no mistake. */
+/** Lines of results beyond the part's own, before the reading stops. */
 const MAX_ODD_LINES = 1000;
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
-/** Lines after whose results some of the reservation is given back. */
+/** After this many results, some of the reservation is released. */
 const SHRINK_LINES = 100;
 
 export const NOTHING: Amounts = { money: 0, tokens: 0 };
@@ -54,14 +54,14 @@ export class PartRun {
   /** Uploaded by this run: a refusal of this file would hold for another upload too. */
   #isFileNew = false;
   /**
-   * When a request that may have become a batch was heard of last, on the clock of `performance`; after a restart, when
-   * the run began to look for it.
+   * When the last request that may have become a batch failed, on the clock of `performance`; after a restart, when the
+   * run began to look for it.
    */
   #brokenMs: number | undefined;
-  /** Lists of the provider's batches without the part's, each when it had had its time to appear. */
+  /** Lists of the provider's batches in which the part's was missing, each read after its time to appear. */
   #numWithout = 0;
   #costs: readonly LineCost[] | undefined;
-  /** The provider's files of results, which have been read. */
+  /** The provider's result files, all of them read. */
   #results: readonly string[] = [];
   /** Why the provider runs none of the lines; undefined: it may. */
   #verdict: string | undefined;
@@ -131,17 +131,17 @@ export class PartRun {
       this.#pauseMs = this.context.handed.pauses.firstMs;
     } catch (thrown) {
       this.#brokenMs = performance.now();
-      // Anything else may have become a batch all the same.
+      // After any other error, the request may still have become a batch.
       if (!(thrown instanceof Refused && thrown.isCertain)) throw thrown;
       const isOld = !(thrown.isForNow || this.#isFileNew) && this.#part.fileId !== undefined;
       await this.#write({ stage: "ready", ...(isOld ? { fileId: undefined } : {}) });
       if (!isOld) throw thrown;
-      // The provider may not have the file any more.
+      // The provider may have deleted the file.
       await this.#fail(thrown);
     }
   }
 
-  /** Was the part sent before this process began, or before the connection broke? */
+  /** Finds out whether the part was sent before this process began, or before the connection broke. */
   async #find(endpoint: BatchEndpoint): Promise<void> {
     const { signal, handed } = this.context;
     this.#brokenMs ??= performance.now();
@@ -166,19 +166,19 @@ export class PartRun {
     else await this.#end(look.message);
   }
 
-  /** Asks again until the provider has understood. */
+  /** Asks again until the provider accepts or refuses for good. */
   async #cancel(endpoint: BatchEndpoint): Promise<void> {
     if (this.#isCancelSent) return;
     try {
       await endpoint.cancel(this.#part.batchId!, this.context.signal);
       this.#isCancelSent = true;
     } catch (thrown) {
-      // It may be over by now: its state will tell.
+      // A refusal may mean that the batch is over: its state will tell.
       this.#isCancelSent = thrown instanceof Refused && thrown.isCertain && !thrown.isForNow;
     }
   }
 
-  /** The provider has run none of the lines, and says that it will have room for them: only its batch has failed. */
+  /** Sends the part again: the provider's batch failed before any line ran, for a lack of room that will pass. */
   async #sendAgain(why: string): Promise<void> {
     this.context.logger.warn({ batch: this.#id, why }, "the provider has no room for a part of a batch; waiting");
     const { attempt } = this.#part;
@@ -219,7 +219,7 @@ export class PartRun {
       case "failed":
         return await bookLine(lines, handed, index, this.#failure(outcome.message), signal);
       case "expired":
-        // At its own end, the batch says of each line why it has no answer.
+        // At its own end, the batch gives each open line its reason.
         if (!this.#isEnding) await lines.expire(index);
         return;
       case "cancelled":
@@ -227,7 +227,9 @@ export class PartRun {
     }
   }
 
-  /** Nothing more comes from the provider. @param why no line has run; absent: the results have come */
+  /**
+   * Ends the part, for which the provider has nothing more. @param why no line has run; absent: the results have come
+   */
   async #end(why?: string): Promise<void> {
     const { lines, handed, signal } = this.context;
     if (!this.#isEnding) {
@@ -250,7 +252,7 @@ export class PartRun {
   /** @param isSpent charge the reservations of lines without a result, instead of releasing them */
   async #leave(isSpent: boolean): Promise<void> {
     const { lines, cleanup, files } = this.context;
-    // Behind a part that is over, nobody asks the provider for results that a power cut has taken.
+    // Nothing asks the provider of a finished part again for results that a power cut has taken.
     await lines.sync();
     const left = await this.#reservedNow();
     if (left !== undefined) await cleanup.release(this.#id, isSpent ? left : NOTHING);

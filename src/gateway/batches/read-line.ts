@@ -1,6 +1,6 @@
 /**
- * Reads one line of a batch's input: who it is (custom_id), and the body that is sent. The endpoint checks the body's
- * fields when the line runs.
+ * Reads one line of a batch's input: its custom_id, and the body to send. The endpoint checks the body's fields when
+ * the line runs.
  */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
@@ -52,7 +52,7 @@ export interface LineTerms {
   readonly kind: BatchKind;
   /** The path of every line. */
   readonly endpoint: string;
-  /** On whose behalf the line is sent. */
+  /** The caller for whom the line is sent. */
   readonly caller: Caller;
   readonly modelOf: LineModelOf;
 }
@@ -61,7 +61,7 @@ export interface LineRequest {
   readonly customId: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly bytes: Buffer;
-  /** By the name that clients send. */
+  /** The model's name as clients send it. */
   readonly model: string;
 }
 
@@ -72,7 +72,7 @@ const MAX_SMALL_BYTES = 8 * 1024;
 export async function readLine(bytes: Buffer, terms: LineTerms): Promise<LineRequest> {
   const { customId, at } = readEnvelope(bytes, terms);
   const { endpoint, caller } = terms;
-  // A body of its own: the thread that reads large ones takes its memory.
+  // A copy: the thread that reads large bodies takes over the memory.
   const sent = Buffer.from(bytes.subarray(at.start, at.end));
   const read = await readBody(sent, {
     idField: routeOf(endpoint)?.idField,
@@ -167,7 +167,7 @@ function checkedId(id: unknown, kind: BatchKind): string {
 }
 
 function ofBody(error: MillraceError): Error {
-  // The thread is busy or gone: that is no fault of the line.
+  // A busy or ended thread is no fault of the line.
   if (error.status >= 429) return error;
   return new LineError("invalid_body", error.message, null);
 }

@@ -55,7 +55,7 @@ export function isOver(state: BatchState): boolean {
   return NEXT_STATES[state].length === 0;
 }
 
-/** A fault of the input file. `line` counts from 1; null: it is the whole file's. */
+/** A fault of the input file. `line` counts from 1; null: the fault is the whole file's. */
 export interface LineFault {
   readonly code: string;
   readonly line: number | null;
@@ -92,20 +92,20 @@ interface LineCounts {
 
 export const NO_LINES: LineCounts = { succeeded: 0, errored: 0, expired: 0, cancelled: 0 };
 
-/** When a batch entered each state; absent: it has not. */
+/** The time at which a batch entered each state; absent: it has not. */
 type StateTimes = Readonly<Partial<Record<BatchState, number>>>;
 
 export interface BatchRecord {
   readonly id: string;
   readonly kind: BatchKind;
-  /** On whose behalf the lines are sent. */
+  /** The caller for whom the lines are sent. */
   readonly owner: CallerIdentity;
   /** The path that every line is sent to. */
   readonly endpoint: string;
-  /** Empty for Anthropic's, whose requests come with the batch. */
+  /** Empty for Anthropic's batches, whose requests come with the batch. */
   readonly inputFileId: string;
   readonly metadata: Readonly<Record<string, string>> | undefined;
-  /** Life of the output files in seconds, from their creation; undefined: as the gateway's retention says. */
+  /** Life of the output files in seconds, from their creation; undefined: the gateway's retention. */
   readonly outputExpiresAfter: number | undefined;
   /** Headers of the creating request that every line repeats. */
   readonly headers: Readonly<Record<string, string>>;

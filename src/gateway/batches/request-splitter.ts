@@ -22,9 +22,8 @@ interface SplitLimits {
 }
 
 /**
- * Elements are objects in an array that is a member of the body. The body without them is small, is parsed at the end,
- * and so shows whether all of it is JSON of the form {"requests":[…]}. Parsing the elements shows whether they are
- * JSON.
+ * Elements are objects in an array that is a member of the body. The rest of the body is small, and is parsed at the
+ * end: this shows whether it has the form {"requests":[…]}. Parsing the elements shows whether they are JSON.
  */
 export class RequestSplitter {
   readonly #frame = Buffer.alloc(MAX_FRAME_BYTES);
@@ -34,7 +33,7 @@ export class RequestSplitter {
   #depth = 0;
   #isInString = false;
   #isEscaped = false;
-  /** The body's object is open, and in it an array. */
+  /** The brackets that open the outer two levels. */
   #opened: number[] = [];
 
   constructor(private readonly limits: SplitLimits) {}

@@ -1,5 +1,5 @@
 /**
- * One line of a batch's results, in the form of the API that made the batch. The body of an answer goes in as it came.
+ * One line of a batch's results, in the form of the API that made the batch. The body of an answer is copied unchanged.
  */
 import { anthropicErrorBody, errorBody } from "../../core/error-body.js";
 import type { MillraceError } from "../../core/errors.js";
@@ -27,7 +27,7 @@ const NEWLINE = 0x0a;
 /** Larger answers of engines are not parsed on the main thread. */
 const MAX_PARSED_BYTES = 256 * 1024;
 
-/** @returns the bytes as one line of JSON. An answer that is no JSON becomes a string */
+/** @returns the bytes as one line of JSON. An answer that is not JSON becomes a string */
 function inlineJson(body: Buffer): Buffer {
   const isLarge = body.length > MAX_PARSED_BYTES;
   if (isLarge && looksLikeObject(body) && !body.includes(NEWLINE)) return body;

@@ -12,7 +12,7 @@ const entry = fc.record({
   index: fc.nat(100_000),
   outcome: fc.constantFrom(...OUTCOMES),
   usage: fc.record({ input: fc.nat(), cached: fc.nat(), output: fc.nat(), reasoning: fc.nat() }),
-  // Text that looks like an entry, too.
+  // Includes text that looks like an entry.
   json: fc
     .oneof(fc.string({ unit: "grapheme" }), fc.constantFrom("0 succeeded 1 1 1 1 2 {}", "x".repeat(3000)))
     .map((text) => Buffer.from(JSON.stringify(text))),
@@ -21,7 +21,7 @@ const entry = fc.record({
 let numLogs = 0;
 const newPath = () => join(folder, `log-${numLogs++}`);
 
-/** With their JSON as text, which is quicker to compare. */
+/** JSON as text, which is quicker to compare. */
 const shown = (entry: LogEntry) => ({ ...entry, json: entry.json.toString() });
 
 async function entriesOf(path: string) {

@@ -44,8 +44,8 @@ export class ResultLog {
   }
 
   /**
-   * Opens a log, and cuts off an entry that is not whole.
-   * @param onEntry told of every entry that is there
+   * Opens a log, and cuts off an incomplete entry.
+   * @param onEntry called for every existing entry
    */
   static async open(path: string, onEntry: (entry: EntryHead) => void): Promise<ResultLog> {
     const handle = await open(path, "a+", 0o600);
@@ -59,7 +59,7 @@ export class ResultLog {
     }
   }
 
-  /** Resolves when the entries are in the kernel's hands. If it rejects, the log is as before. */
+  /** Resolves when the kernel has the entries. If it rejects, the log is as before. */
   append(entries: readonly LogEntry[]): Promise<void> {
     const parts = entries.flatMap(({ index, outcome, usage, json }) => {
       const { input, cached, output, reasoning } = usage;
@@ -90,7 +90,7 @@ export class ResultLog {
       await this.handle.appendFile(bytes);
       this.#numBytes += bytes.length;
     } catch (thrown) {
-      // A full disk may have taken a part.
+      // A part may have been written before the disk was full.
       await this.handle.truncate(this.#numBytes);
       throw thrown;
     }
@@ -103,7 +103,7 @@ export class ResultLog {
 
 /**
  * Reads the whole entries of a log from its start, with their JSON.
- * @param onEntry the next entry is read when it resolves
+ * @param onEntry its promise delays the next entry
  */
 export async function readEntries(path: string, onEntry: (entry: LogEntry) => Promise<void>): Promise<void> {
   const handle = await open(path, "r").catch((thrown: NodeJS.ErrnoException) => {

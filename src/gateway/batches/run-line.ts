@@ -11,7 +11,7 @@ import type { LineRequest } from "./read-line.js";
 import { type BatchRecord, NO_USAGE } from "./record.js";
 import { answeredLine, type LineId, type LineResult, refusedLine } from "./result-lines.js";
 
-/** A request of the gateway's own. */
+/** A request that the gateway itself makes. */
 export interface LineSubmission {
   readonly id: string;
   readonly path: string;
@@ -48,16 +48,16 @@ export interface LineAgain {
   readonly giveUp: LineResult;
 }
 
-/** The last class that there is: priorities are integers of 32 bits. */
+/** The lowest priority: priorities are integers of 32 bits. */
 export const LINE_PRIORITY = 2 ** 31 - 1;
 /** Bound of the attempts of a line that may cause its failures itself. */
 export const MAX_ATTEMPTS = 4;
 /** Larger answers are errors, since they are held in memory. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Refusals for the time being, which say nothing about the line. */
+/** Temporary refusals, for which the line is not to blame. */
 const BUSY: readonly number[] = [429, 503];
-/** An engine or the gateway failed; perhaps because of the line. */
+/** An engine or the gateway failed, perhaps because of the line. */
 const FAILED: readonly number[] = [408, 500, 502, 504];
 
 export type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "headers"> & { readonly caller: Caller };
@@ -141,7 +141,7 @@ function afterError(line: LineId, error: MillraceError, { isPayableLater }: Requ
   return { kind: "again", afterMs, scope: isOwnLimit ? "batch" : "model", isFault, giveUp };
 }
 
-/** 429s that are about everybody's requests. */
+/** Codes of 429s that concern everybody's requests. */
 const QUEUES: readonly string[] = ["queue_full", "body_queue"];
 
 const errorResult = (json: Buffer): LineResult => ({ outcome: "errored", usage: NO_USAGE, json });

@@ -296,7 +296,7 @@ describe("batches", () => {
     const file = await call("POST", "/v1/files", form(content));
     const body = { input_file_id: file.json.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
     const { json } = await call("POST", "/v1/batches", body);
-    // In time of the processor: others may use it meanwhile.
+    // Processor time: other programs may run meanwhile.
     let worstMs = 0;
     let last = process.cpuUsage();
     const timer = setInterval(() => {
@@ -307,7 +307,7 @@ describe("batches", () => {
     const batch = await ended(String(json.id));
     clearInterval(timer);
     expect((batch.errors as { data: unknown[] }).data).toMatchObject([{ code: "too_many_tasks", line: 50_001 }]);
-    // Unsliced it is seconds.
+    // Without slices it takes seconds.
     expect(worstMs).toBeLessThan(600);
   });
 

@@ -1,6 +1,6 @@
 /**
  * Files and batches of a gateway, behind their HTTP paths. Folder and database are opened by the first request for
- * them, or at the start if there are batches to go on with: a gateway without batches keeps nothing.
+ * them, or at the start to continue batches: a gateway without batches keeps nothing.
  */
 import { existsSync } from "node:fs";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
@@ -45,7 +45,7 @@ export interface BatchSettings {
 }
 
 export interface BatchServiceOptions {
-  /** Made when it is needed. */
+  /** Created at the first use. */
   readonly folder: string;
   readonly database: () => Database.Database;
   readonly settings: () => BatchSettings;
@@ -84,7 +84,7 @@ export class BatchService {
 
   constructor(private readonly options: BatchServiceOptions) {}
 
-  /** Goes on with batches of an earlier process, in the background. */
+  /** Continues batches of an earlier process, in the background. */
   start(): void {
     const { folder, settings } = this.options;
     if (settings().isEnabled && existsSync(folder)) this.#openInBackground();
@@ -115,7 +115,7 @@ export class BatchService {
     this.#opened?.batches.leave();
   }
 
-  /** Leaves every batch so that the next process goes on with it. */
+  /** Leaves every batch so that the next process continues it. */
   async close(): Promise<void> {
     this.leave();
     this.#open.abort();
@@ -132,7 +132,7 @@ export class BatchService {
     });
   }
 
-  /** Undefined: the gateway has had none, and a look makes no folder. Rejects with storage_locked. */
+  /** Undefined: the gateway has had no batches; a look makes no folder. Rejects with storage_locked. */
   async #batchesWhenOpen(): Promise<Batches | undefined> {
     const { folder, settings } = this.options;
     if (!(settings().isEnabled && existsSync(folder))) return undefined;

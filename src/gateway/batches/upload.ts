@@ -162,7 +162,7 @@ export function toStorageError(thrown: unknown): unknown {
   });
 }
 
-/** The name is only ever shown: no path is made of it. */
+/** The name is only shown: no path is made of it. */
 function cleanName(name: string | undefined): string {
   const clean = [...(name ?? "")].filter((char) => char >= " " && char !== "\u007f").join("");
   return clean.slice(0, MAX_FILENAME_CHARS) || "file";

@@ -31,12 +31,12 @@ export interface Admission {
   readonly model: string;
   readonly claims: Claims;
   readonly size: RequestSize;
-  /** Tokens of the prompt, probably. */
+  /** Estimated tokens of the prompt. */
   readonly promptTokens: number;
   /** Tokens of each answer, in 95 of 100 cases. */
   readonly outputTokens: number;
   readonly costs: Costs;
-  /** Reserved where the budgets have so much; with less than the least, the request is refused. */
+  /** Reserved if the budgets have so much; with less than `least`, the request is refused. */
   readonly want: Amounts;
   readonly least: Amounts;
   /** The price of the model that an attempt went to. Undefined: it has none. */
@@ -84,7 +84,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
   };
 }
 
-/** Most tokens of an answer that is not streamed and says nothing about its length. */
+/** Upper bound of an answer's tokens, if it is not streamed and the request states no length. */
 export function wholeTokens(usual: number): number {
   return Math.max(WHOLE_OUTPUT_TOKENS, WHOLE_FACTOR * usual);
 }
@@ -122,7 +122,7 @@ export function payableTokens(
   levels: Levels,
   isStream: boolean,
 ): number {
-  // A paid upstream's hidden thinking is bounded only by all that is left.
+  // A paid upstream's hidden thinking is bounded only by the whole rest of the budget.
   const leftOf = (unit: BudgetUnit): number => (isStream ? leastLeft(claims, levels, unit) : 0);
   const payable = BUDGET_UNITS.map((unit) => costs[unit]?.outputFor(amounts[unit] + leftOf(unit), size.promptTokens));
   return Math.min(...payable.map((tokens) => tokens ?? Number.POSITIVE_INFINITY));
@@ -142,7 +142,7 @@ export function subjectOf({ tenant, keyId }: Caller): string {
   return keyId ?? tenant;
 }
 
-/** Nano-dollars that the attempts of a request have cost: as the ledger books them where there is one. */
+/** Nano-dollars that the attempts of a request have cost: the ledger's figures, if there are any. */
 export function chargeOf({ attempts }: RequestRecord, { costs, priceOf }: Admission): number {
   if (costs.money === undefined) return 0;
   let sum = 0n;
@@ -160,10 +160,10 @@ export function tokensOf({ attempts }: RequestRecord): number {
 }
 
 /**
- * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt and `unseen` where nothing
- * has come.
+ * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt and `unseen` if nothing has
+ * come.
  *
- * @param delivered undefined: the answer is no stream that is counted, or has not begun
+ * @param delivered undefined: the answer is not a counted stream, or has not begun
  * @param unseen tokens that the upstream makes, and charges, although the client has left
  */
 export function noteCut(
@@ -173,7 +173,7 @@ export function noteCut(
 ): void {
   const { attempts } = request.record;
   for (const attempt of attempts) {
-    // Only the last answer may have come to its end while the client was still getting it.
+    // Only the last answer may have ended while the client was still receiving it.
     const isOver = attempt.endMs !== undefined && !(attempt.outcome === "answered" && attempt === attempts.at(-1));
     if (isOver) continue;
     if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priceOf);

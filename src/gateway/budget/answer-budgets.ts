@@ -1,7 +1,7 @@
 /**
- * What budgets pay of an upstream's answer. They are never overspent: the possible cost of a stream is reserved before
+ * Pays an upstream's answer from budgets. Budgets are never overspent: the possible cost of a stream is reserved before
  * it is passed on, and that of any other answer before the request is sent, with a max_tokens that the reservation
- * pays. Stands behind the caches, so that it knows the client's own body, and what costs nothing is never cut.
+ * pays. Runs after the caches, so that it sees the client's own body, and cuts no answer that costs nothing.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
@@ -28,8 +28,8 @@ import { type Amounts, type BudgetStore, type Levels, NO_AMOUNTS, type ResizeRes
 import { StreamUsage } from "./stream-usage.js";
 
 /**
- * Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an
- * engine of ours has at least one byte.
+ * Fewest bytes of text that count as a token, if an upstream does not report while it streams. A token of an engine of
+ * ours has at least one byte.
  */
 const PAID_BYTES_PER_TOKEN = 3;
 /** No answer is longer than this. */
@@ -39,9 +39,9 @@ const MAX_USUAL_TOKENS = 262_144;
 export interface Reserved {
   readonly amounts: Amounts;
   readonly levels: Levels | undefined;
-  /** The store was down, and the request passes all the same. */
+  /** The store was down, and the request passes without a reservation. */
   readonly isDoubtful: boolean;
-  /** A budget, or the tokens of a minute, do not pay for an upstream's answer. */
+  /** Set if a budget, or the tokens of a minute, do not pay for an upstream's answer. */
   readonly unpaid?: MillraceError;
 }
 
@@ -49,17 +49,17 @@ export interface Reserved {
 export interface Admitted {
   readonly admission: Admission;
   readonly reserved: Reserved;
-  /** An answer has changed how much is reserved. */
+  /** Whether an answer has changed the reserved amount. */
   isResized: boolean;
 }
 
-/** How a request's next answer is paid. */
+/** The payment of a request's next answer. */
 interface Payment {
-  /** Reserved for the answer. */
+  /** Amounts reserved for the answer. */
   readonly amounts: Amounts;
   /** The cost of earlier answers to the request, which stays reserved beside it. */
   readonly spent: Amounts;
-  /** The store was down, and the answer passes unpaid all the same. */
+  /** The store was down, and the answer passes unpaid. */
   readonly isDoubtful: boolean;
 }
 
@@ -95,7 +95,7 @@ export class AnswerBudgets implements Policy {
     // Called before the attempt is cut, so that the delivered part is recorded.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
-      // An upstream may stream an answer that was asked for whole.
+      // An upstream may stream an answer for which no stream was asked.
       if (claims.budgets.length === 0 || payment.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
       const meter = (): AnswerSink => {
@@ -119,7 +119,7 @@ export class AnswerBudgets implements Policy {
     }
   }
 
-  /** Undefined: a route has asked another model before, whose answer has cost something. */
+  /** Undefined: a route has asked another model before, at a cost. */
   #firstPayment({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Payment | undefined {
     const { amounts, isDoubtful } = reserved;
     if (!isDoubtful && (isResized || record.attempts.length > 0)) {
@@ -153,7 +153,7 @@ export class AnswerBudgets implements Policy {
     return result.kind === "resized" ? { kind: "resized", money: result.money - spent } : result;
   }
 
-  /** A sink for each unit, from the innermost, which passes on to the client what its budgets pay. */
+  /** A sink for each unit, the innermost first, which passes on what its budgets pay. */
   #metered(
     { isStream, path, body }: GatewayRequest,
     client: AnswerSink,
@@ -168,7 +168,7 @@ export class AnswerBudgets implements Policy {
     for (const unit of BUDGET_UNITS) {
       const cost = costs[unit];
       if (cost === undefined) continue;
-      // Field by field: an object made by a spread to which fields are added takes several times as long.
+      // Field by field: adding fields to an object made by a spread takes several times as long.
       const budget: StreamBudget = {
         cut: ends.cut,
         broken: ends.broken,
@@ -190,7 +190,7 @@ export class AnswerBudgets implements Policy {
     return metered;
   }
 
-  /** The request with a max_tokens that its budgets pay, where the gateway cannot watch all of the answer grow. */
+  /** The request with a max_tokens that its budgets pay, if the gateway cannot watch all of the answer grow. */
   #bounded(request: GatewayRequest, { admission, reserved }: Admitted, amounts: Amounts): GatewayRequest {
     const { model, claims, size, outputTokens } = admission;
     const { numAnswers, maxTokens } = size;
@@ -219,7 +219,7 @@ function spentOf(record: RequestRecord, admission: Admission): Amounts {
 
 const NOT_METERED: readonly MeteredSink[] = [];
 
-/** An answer that was asked for whole: paid before it is sent, and metered only where its upstream streams it. */
+/** An answer for which no stream was asked: paid before it is sent, and metered only if its upstream streams it. */
 class AskedWhole extends PassingSink {
   #isMetered = false;
 
@@ -240,18 +240,18 @@ class AskedWhole extends PassingSink {
   }
 
   override breakOff(error: MillraceError): void {
-    // A meter notes it itself.
+    // A meter notes the cost itself.
     if (!this.#isMetered) this.broken();
     super.breakOff(error);
   }
 }
 
-/** Most tokens of all answers. Undefined: the request says nothing about their length. */
+/** Upper bound of the tokens of all answers. Undefined: the request states no length. */
 function mostOutput({ numAnswers, maxTokens }: RequestSize): number | undefined {
   return maxTokens === undefined ? undefined : numAnswers * maxTokens;
 }
 
-/** Counts of the part that the client got: the innermost sink knows it, unless an outer one has let nothing pass. */
+/** Counts of the part that the client got, from the innermost sink, unless an outer one has let nothing pass. */
 function deliveredOf(metered: readonly MeteredSink[]): TokenCounts | undefined {
   return metered.find(({ delivered }) => delivered !== undefined)?.delivered;
 }

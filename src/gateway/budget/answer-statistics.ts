@@ -4,9 +4,9 @@
 const BUCKETS_PER_OCTAVE = 4;
 const NUM_BUCKETS = 30 * BUCKETS_PER_OCTAVE;
 const QUANTILE = 0.95;
-/** Fewer answers tell too little. */
+/** Fewer answers are no basis for an estimate. */
 const WARM = 20;
-/** Older answers lose half of their weight each time that so many are counted. */
+/** The weight of older answers is halved each time this many are counted. */
 const HALVED_AT = 1000;
 const MAX_SUBJECTS = 10_000;
 const INITIAL_TOKENS_PER_BYTE = 0.3;
@@ -46,7 +46,7 @@ class Histogram {
 }
 
 export class AnswerStatistics {
-  /** The least recently used are first. */
+  /** The least recently used first. */
   readonly #histograms = new Map<string, Histogram>();
   readonly #tokensPerByte = new Map<string, number>();
 
@@ -56,14 +56,17 @@ export class AnswerStatistics {
     this.#histogram(model).add(tokens);
   }
 
-  /** @param tokens of the request's texts @param numBytes that the model reads */
+  /** @param tokens of the request's texts @param numBytes of the model's input */
   prompted(model: string, tokens: number, numBytes: number): void {
     if (numBytes === 0) return;
     const before = this.#tokensPerByte.get(model) ?? INITIAL_TOKENS_PER_BYTE;
     this.#tokensPerByte.set(model, before + RATE * (Math.min(1, tokens / numBytes) - before));
   }
 
-  /** The 95th percentile of the key's answers of the model, else of everybody's. @param cold while few are known */
+  /**
+   * The 95th percentile of the key's answers of the model, else of all keys'. @param cold the result while few are
+   * known
+   */
   outputTokens(subject: string, model: string, cold: number): number {
     for (const key of [`${model}\n${subject}`, model]) {
       const histogram = this.#histograms.get(key);
@@ -73,9 +76,9 @@ export class AnswerStatistics {
   }
 
   /**
-   * The length that this share of the key's answers of the model does not exceed, else of everybody's.
+   * The length that this share of the key's answers of the model does not exceed, else of all keys' answers.
    *
-   * @param least answers from which a quantile counts @returns undefined while there are fewer
+   * @param least answers that a quantile needs @returns undefined while there are fewer
    */
   quantile(subject: string, model: string, share: number, least: number): number | undefined {
     const known = [`${model}\n${subject}`, model].map((key) => this.#histograms.get(key));

@@ -21,17 +21,17 @@ export abstract class BatchedStore implements BudgetStore {
   #isScheduled = false;
   #numRunning = 0;
 
-  /** @param maxTurns that may be under way at once; operations wait meanwhile, and so gather */
+  /** @param maxTurns turns that may be under way at once; meanwhile operations gather */
   constructor(private readonly maxTurns: number) {}
 
   /**
    * Does the operations in one atomic turn. `take` is called once, as late as possible, so that the turn has all
-   * operations that came until then.
-   * @returns a result for each operation that it took
+   * operations up to then.
+   * @returns a result for each taken operation
    */
   protected abstract turn(take: () => readonly Operation[]): Promise<readonly Result[]>;
 
-  /** Called after each operation for which somebody waits: all but settlements and charges. */
+  /** Called after each operation that a caller waits for: all but settlements and charges. */
   protected hurry(): void {}
 
   abstract close(): Promise<void>;
@@ -90,7 +90,7 @@ export abstract class BatchedStore implements BudgetStore {
       });
       for (const [i, { resolve }] of taken.entries()) resolve(results[i]!);
     } catch (thrown) {
-      // A turn that failed before it took any operation fails the waiting ones, which would wait for ever otherwise.
+      // A turn that failed before it took operations fails the waiting ones, which would otherwise wait for ever.
       if (this.#isScheduled) {
         taken = this.#pending.splice(0);
         this.#isScheduled = false;

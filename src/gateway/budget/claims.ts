@@ -1,7 +1,7 @@
 /** Turns a request into claims on each of its scopes, as numbers that every store can count. */
 import type { BudgetUnit, BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
 
-/** A model is a scope too: of all requests for it. */
+/** A scope with limits. A model is one too: for all requests to it. */
 export interface LimitedScope {
   readonly kind: ScopeKind | "model";
   readonly id: string;
@@ -40,7 +40,7 @@ export interface Claims {
   readonly concurrent: readonly CountClaim[];
 }
 
-/** In place of claims that a request does not make: one list for all, since others are known by their lists. */
+/** In place of claims that a request does not make: one shared list, since lists are compared by identity. */
 export const NO_CLAIMS: readonly never[] = [];
 
 /** @param scopes from the widest to the narrowest */
@@ -81,7 +81,7 @@ export function amountOf(amount: bigint | undefined): number {
   return amount < 0n ? 0 : Number(amount);
 }
 
-/** Behind the window in the keys of meters that count tokens. */
+/** Follows the window in the keys of meters that count tokens. */
 const OF_TOKENS = "-tokens";
 
 /** The unit that a budget's meter counts, from its key. */

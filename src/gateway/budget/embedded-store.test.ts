@@ -59,7 +59,7 @@ test.each(["made", "none"] as const)("a charge whose reservation is %s is in its
   const settlements = new Settlements(store, NO_EVENTS, () => performance.now());
   await settlements.tend();
   settlements.settle("1", claims, 12, 0, state);
-  // kill -9 after this one transaction leaves the ledger's row, which is in it, and the charge.
+  // kill -9 after this one transaction leaves both the ledger's row and the charge.
   groupCommitOf(database).flush();
   expect(database.prepare("SELECT used FROM budget_meters").all()).toEqual([{ used: 12 }]);
   await settlements.close();

@@ -1,8 +1,8 @@
 /**
  * Limits of a single gateway. Meters are counted in memory. Every change of a budget is written to the gateway's
- * database before its operation resolves: a process that is killed loses nothing. Buckets of requests and tokens per
- * minute are written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned
- * it before can no longer write, and so lets no request pass.
+ * database before its operation resolves: a killed process loses nothing. Buckets of requests and tokens per minute are
+ * written every few seconds and at the end. The newest gateway that opens a database owns it. The previous owner can no
+ * longer write, and so lets no request pass.
  */
 import { randomUUID } from "node:crypto";
 import type Database from "libsql";
@@ -67,7 +67,7 @@ export class EmbeddedStore extends BatchedStore {
   }
 
   async close(): Promise<void> {
-    // Buckets refill within minutes: what cannot be written may be lost.
+    // Buckets refill within minutes, so a failed write loses little.
     if (!this.#isClosed) await this.options.commits.run(() => this.#write([], true)).catch(() => {});
     this.#isClosed = true;
   }
@@ -112,7 +112,7 @@ class MemoryState implements TurnState {
     this.#rows = new ReservationRows(database, owner);
   }
 
-  /** Buckets that are known stay as they are: the database's are older. */
+  /** Known buckets stay unchanged: the database's are older. */
   load(): void {
     for (const each of [this.#reservations, this.#changedMeters]) each.clear();
     for (const key of this.#meters.keys()) if (!isBucket(key)) this.#meters.delete(key);
@@ -133,7 +133,7 @@ class MemoryState implements TurnState {
     this.#meters.set(key, { at, used, held: held + by });
   }
 
-  /** Meters first: where the rest cannot be written, a charge counts twice rather than never. */
+  /** Meters first: if the rest cannot be written, a charge counts twice rather than never. */
   write(hasBuckets: boolean): void {
     this.#writeMeters(this.#changedMeters);
     if (hasBuckets) this.#writeMeters(this.#changedBuckets);
@@ -152,7 +152,7 @@ class MemoryState implements TurnState {
     return this.#meters.get(key) ?? NEW_METER;
   }
 
-  /** The held amount is the sum of the reservations, so that writing these is enough. */
+  /** The held amount is the sum of the reservations, so only these are written. */
   set(key: string, meter: Meter): void {
     const { at, used } = this.meter(key);
     this.#meters.set(key, meter);

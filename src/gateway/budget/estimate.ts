@@ -1,12 +1,12 @@
-/** Estimates a request's cost, at most and probably, from its body alone. */
+/** Estimates a request's largest and probable cost from its body alone. */
 import type { RequestBody } from "../request.js";
 
 /**
- * Tokens that a template adds, beside those that the model is known to add to every conversation: for tools, or around
- * a text to embed or to rank. Those around each message are fewer than the bytes of its JSON.
+ * Tokens that a template adds for tools, or around a text to embed or to rank, beside those that the model is known to
+ * add to every conversation. Those around each message are fewer than the bytes of its JSON.
  */
 const TEMPLATE_TOKENS = 256;
-/** Parts that are no text have more tokens than bytes where they are given by a URL. */
+/** Parts other than text have more tokens than bytes if a URL names them. */
 const MEDIA_TOKENS = 4096;
 const MEDIA = new Set([
   "image_url",
@@ -18,35 +18,35 @@ const MEDIA = new Set([
   "document",
   "video_url",
 ]);
-/** More are a number that no engine takes: the bound keeps products of it exact. */
+/** No engine takes more: the bound keeps products of it exact. */
 const MAX_ANSWERS = 1_000_000;
 const MAX_DEPTH = 6;
 
 interface AnswerSize {
-  /** Answers that are made: choices of all prompts. 0: the path makes none. */
+  /** Answers to generate: choices of all prompts. 0: the path generates none. */
   readonly numAnswers: number;
-  /** Most tokens of each answer, as the request says. Undefined: it says nothing. */
+  /** Largest number of tokens of each answer, from the request. Undefined: the request states none. */
   readonly maxTokens: number | undefined;
 }
 
 export interface RequestSize extends AnswerSize {
-  /** Tokens of the prompts, at most. */
+  /** Upper bound of the prompts' tokens. */
   readonly promptTokens: number;
-  /** Bytes of the body, and of a query once more for each further text that it is read with. */
+  /** Bytes of the body; a query counts once more for each further text beside it. */
   readonly readBytes: number;
-  /** Those of the prompts that a chat template writes by itself, where they are known. */
+  /** Tokens of the prompts that a chat template adds, if known. */
   readonly templateTokens: number;
 }
 
 /** Facts about a model's prompts that its instances report; undefined: not reported. */
 export interface PromptFacts {
-  /** Most tokens of a prompt with its answer. */
+  /** Upper bound of a prompt and its answer, in tokens. */
   readonly maxModelLen: number | undefined;
-  /** Tokens of a conversation without a text, which the chat template writes. */
+  /** Tokens that the chat template writes for a conversation without text. */
   readonly templateTokens: number | undefined;
 }
 
-/** @param path of the request, which decides by which fields the upstream bounds an answer: it may pass over others */
+/** @param path of the request; decides which fields bound an answer: the upstream may ignore others */
 export function answerSizeOf(path: string, body: RequestBody, isGeneration: boolean): AnswerSize {
   if (!isGeneration) return { numAnswers: 0, maxTokens: 0 };
   return { numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(path, body) };
@@ -74,7 +74,7 @@ export function sizeOf(
 }
 
 interface Prompts {
-  /** Prompts of the model; infinite where their number is not known. */
+  /** Prompts of the model; infinite if their number is unknown. */
   readonly numPrompts: number;
   readonly numTemplates: number;
   readonly bytesAgain: number;
@@ -96,8 +96,8 @@ function promptsOf(path: string, body: RequestBody): Prompts {
 }
 
 /**
- * One text that is read with each of many. A reranker reads both as one prompt. For an embedding model each is a prompt
- * of its own, and vLLM counts the one again with each of the others. Either may be an object with parts of other kinds
+ * One text that is read with each of many. A reranker reads both as one prompt. An embedding model reads each as a
+ * prompt of its own, and vLLM counts the one again with each of the others. Either may be an object with parts other
  * than text.
  */
 function pairsOf(one: unknown, many: unknown): Prompts {
@@ -119,8 +119,8 @@ const numTextsOf = (texts: unknown): number =>
   Array.isArray(texts) && typeof texts[0] !== "number" ? Math.max(1, texts.length) : 1;
 
 /**
- * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name,
- * so it gets its own beside that.
+ * The fields that bound an answer, lowered to the allowed length. An engine of ours may ignore OpenAI's newer name, so
+ * it gets its own field too.
  * @param own the upstream's field of chats
  */
 export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {
@@ -133,7 +133,7 @@ export function boundedFields(path: string, body: RequestBody, own: string, most
   return bounded;
 }
 
-/** Whether the request itself has the field that its upstream surely heeds. */
+/** Whether the request has the field that its upstream surely heeds. */
 export function isBounded(path: string, body: RequestBody, own: string): boolean {
   return path !== CHATS || own !== "max_tokens" || isCount(body.max_tokens);
 }

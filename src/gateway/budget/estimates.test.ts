@@ -118,7 +118,7 @@ describe("the size of a request", () => {
     );
     expect(promptTokens("/v1/embeddings", { input: documents })).toBe(100 + templates);
     expect(promptTokens("/v2/embed", { texts: documents }, { maxModelLen: 8 })).toBe(8 * documents.length);
-    // An engine may pass over the field of the other path.
+    // An engine may ignore the field of the other path.
     expect(promptTokens("/v2/embed", { input: "a", texts: documents }, { maxModelLen: 8 })).toBe(8 * documents.length);
     expect(promptTokens("/v1/embeddings", { input: [[1, 2], [3]] })).toBe(100 + 2 * 256);
   });

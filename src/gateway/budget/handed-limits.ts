@@ -1,10 +1,10 @@
 /**
- * Budgets of lines that a provider's batch endpoint answers. Before a file of lines is sent, the highest cost of them
- * all is reserved, in a reservation that outlives this process. Each line is charged what its answer reports, and the
- * reservation is made smaller.
+ * Budgets of lines that a provider's batch endpoint answers. Before a file of lines is sent, the highest cost of all
+ * lines is reserved, in a reservation that outlives this process. Each line is charged what its answer reports, and the
+ * reservation shrinks.
  *
- * Limits of requests, of tokens per minute and of requests at a time do not hold for such lines: they are work of the
- * provider's, at its pace.
+ * Limits of requests, of tokens per minute and of requests at a time do not hold for such lines: the provider runs them
+ * at its own pace.
  */
 import type { AnswerSink } from "../answer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
@@ -48,8 +48,8 @@ export class HandedLimits {
   }
 
   /**
-   * Reserves for all lines of a file, or nothing. Done again after a restart, it changes nothing. Rejects with
-   * budget_exceeded, and with budget_store_failed where the store is down and requests must not pass.
+   * Reserves for all lines of a file, or nothing. A repetition after a restart changes nothing. Rejects with
+   * budget_exceeded, or with budget_store_failed if the store is down and requests must not pass.
    */
   async reserve(id: string, { claims, amounts }: LineEstimate): Promise<void> {
     try {
@@ -67,7 +67,7 @@ export class HandedLimits {
     for (const unit of BUDGET_UNITS) await store.resize(LASTING + id, unit, amounts[unit], 0).catch(() => {});
   }
 
-  /** Rejects while the store is down. Done again, it changes nothing. @param spent beyond the charges of the lines */
+  /** Rejects while the store is down. A repetition changes nothing. @param spent beyond the charges of the lines */
   async release(id: string, spent: Amounts): Promise<void> {
     await this.limits.opened().store.settle(LASTING + id, spent.money, spent.tokens);
   }

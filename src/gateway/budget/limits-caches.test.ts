@@ -54,7 +54,7 @@ const choice = (text: string) => ({ index: 0, message: { role: "assistant", cont
 const whole = (prompt: number, completion: number): Behaviour =>
   answerJson({ choices: [choice("a")], usage: { prompt_tokens: prompt, completion_tokens: completion } });
 
-/** A stream of so many tokens whose upstream says what it was asked for. */
+/** A stream of `count` tokens whose upstream reports the fields that it was sent. */
 function streamed(count: number): Behaviour {
   return ({ body }, outgoing) => {
     beginStream(outgoing);

@@ -1,4 +1,4 @@
-/** The facts and events that limits and budgets are given by the gateway around them. */
+/** The facts and events that the gateway passes to limits and budgets. */
 import type { PriceBook } from "../prices/price.js";
 import type { Caller } from "../request.js";
 import type { BudgetUnit } from "../scope.js";
@@ -9,20 +9,22 @@ import type { PromptFacts } from "./estimate.js";
 import type { SettlementEvents } from "./settlements.js";
 import type { BudgetStore, Levels } from "./store.js";
 
-/** How a model's upstream is asked for token counts and bounded. */
+/** How to ask a model's upstream for token counts, and how to bound it. */
 interface UpstreamTraits {
-  /** It reports token counts with every event of a stream where it is asked to. */
+  /** The upstream reports token counts with every event of a stream on request. */
   readonly hasContinuousUsage: boolean;
   /** The field of chats that bounds an answer. */
   readonly maxTokensField: "max_tokens" | "max_completion_tokens";
-  /** Its tokens are paid for whether or not they are passed on, so that counting them as texts need not be safe. */
+  /**
+   * The upstream's tokens are paid for even if they are not passed on, so that counting them as texts need not be safe.
+   */
   readonly isPaid: boolean;
 }
 
 interface LimitsEvents extends SettlementEvents {
-  /** A soft limit has been passed: once for each window. */
+  /** A soft limit is exceeded: reported once for each window. */
   softLimit(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): void;
-  /** A request was let pass without a reservation, since the store is down. */
+  /** A request has passed without a reservation, since the store is down. */
   unreserved(error: Error): void;
 }
 
@@ -31,8 +33,8 @@ export interface LimitsOptions {
   readonly openStore: () => BudgetStore;
   readonly prices: PriceBook;
   /**
-   * The price to reserve at: of a name that several models may answer for, the highest. Tokens cost one each. Batches
-   * that the gateway runs itself are reserved for like other requests.
+   * The price to reserve at: the highest of the models that may answer for a name. Tokens cost one each. Batches that
+   * the gateway runs itself reserve like other requests.
    */
   readonly highestPriceOf: (name: string, unit: BudgetUnit, rate: Rate) => Price | undefined;
   /** Limits of a model, for all callers. Undefined: none. */
@@ -41,7 +43,7 @@ export interface LimitsOptions {
   readonly modelOf: (name: string) => string;
   readonly traits: (model: string) => UpstreamTraits;
   readonly promptFacts: (model: string) => PromptFacts;
-  /** Tokens of an answer before any is known. */
+  /** Tokens assumed for an answer before any length is known. */
   readonly defaultOutputTokens: () => number;
   /** Whether requests pass while the store is down. */
   readonly isFailOpen: () => boolean;

@@ -56,7 +56,7 @@ describe("a budget", () => {
     expect(used).toBeLessThan(1_250);
     expect((await post("/tokenize", { model: "m", prompt: "x" })).status).toBe(200);
     expect((await post("/v1/embeddings", { model: "m", input: "x".repeat(400) })).status).toBe(200);
-    // The prompt alone: vectors are no tokens.
+    // Only the prompt costs: vectors are not tokens.
     expect((await spent(budget)) - used).toBeLessThan(150);
   });
 

@@ -1,7 +1,7 @@
 /**
  * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, and settles the
- * reservation with the used amount. A request that its budgets do not pay for is let pass to the caches, since a kept
- * answer needs no money. Stands before the caches, so that a hit counts as a request.
+ * reservation with the used amount. A request that its budgets cannot pay passes to the caches, since a kept answer
+ * needs no money. Runs before the caches, so that a hit counts as a request.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
@@ -28,7 +28,7 @@ const WARNING_HEADER = "x-millrace-budget-warning";
 
 export class LimitsPolicy implements Policy {
   readonly name = "limits";
-  /** Stands behind the caches. */
+  /** Runs after the caches. */
   readonly upstream: Policy;
   readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
   readonly #statistics = new AnswerStatistics();
@@ -62,7 +62,7 @@ export class LimitsPolicy implements Policy {
       return await next(request, this.#withHeaders(admission, reserved, sink));
     } finally {
       const [charge, tokens] = [chargeOf(record, admission), tokensOf(record)];
-      // Not awaited, so that it is written together with the ledger's row.
+      // Not awaited, so that it is written in one commit with the ledger's row.
       const state = reserved.isDoubtful ? "doubtful" : "made";
       settlements.settle(admission.id, admission.claims, charge, tokens, state);
       this.#learn(admission);
@@ -81,7 +81,7 @@ export class LimitsPolicy implements Policy {
     return admit(request, {
       model,
       claims,
-      // Lines that were handed over at a price reserve no more.
+      // Handed lines reserve at the price when they were handed over.
       highestPriceOf: (name, unit) =>
         (unit === "money" ? agreedPrice : undefined) ?? this.options.highestPriceOf(name, unit, rate),
       priceOf: (name, rate) => this.options.prices.priceOf(name, rate),
@@ -99,7 +99,7 @@ export class LimitsPolicy implements Policy {
     return this.options.traits(model).maxTokensField;
   }
 
-  /** The use of a scope. Rejects where the store is down. */
+  /** The use of a scope. Rejects while the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
     const { budgets, requests, tokens, concurrent } = await this.opened().store.read(claims);
@@ -115,7 +115,7 @@ export class LimitsPolicy implements Policy {
     };
   }
 
-  /** Books the reservations of a gateway that died, before the first request needs them. */
+  /** Books the reservations of a gateway that died, before the first request needs the budgets. */
   open(): void {
     this.opened();
   }
@@ -125,7 +125,7 @@ export class LimitsPolicy implements Policy {
     await this.#store?.close();
   }
 
-  /** The same scopes come with every request of a key. */
+  /** Every request of a key comes with the same scopes. */
   #claimsOf(scopes: readonly Scope[], model: LimitedScope | undefined): Claims {
     let known = this.#claims.get(scopes);
     if (known === undefined) {
@@ -138,7 +138,7 @@ export class LimitsPolicy implements Policy {
     return claims;
   }
 
-  /** Resolves when the charges so far are booked, or wait for a store that is down. */
+  /** Resolves when the charges so far are booked, or wait for a failed store. */
   async charged(): Promise<void> {
     await this.#settlements?.tried();
   }
@@ -169,7 +169,7 @@ export class LimitsPolicy implements Policy {
     }
   }
 
-  /** Reserves for a request that only a cache may answer: it counts as a request, and takes no money and no tokens. */
+  /** Reserves for a request that only a cache may answer: it counts as a request, without money or tokens. */
   async #reserveUnpaid({ id, request, claims }: Admission, before: Levels, unpaid: MillraceError): Promise<Reserved> {
     const rates: Claims = { ...claims, budgets: NO_CLAIMS, tokens: NO_CLAIMS };
     if (isEmpty(rates)) return { amounts: NO_AMOUNTS, levels: before, isDoubtful: false, unpaid };
@@ -214,7 +214,7 @@ export class LimitsPolicy implements Policy {
       this.#warned.add(crossing);
       this.options.events.softLimit(claim, level, caller);
     }
-    // A header has one line of visible ASCII, and names come from elsewhere.
+    // A header has one line of visible ASCII; names may have any characters.
     const name = encodeURI(nameOf(scope)).replaceAll("%20", " ");
     const spent = amountText(unit, used + held).split(" ", 1)[0];
     return `${name}: ${spent} of ${amountText(unit, soft)} ${windowText(window)}`;

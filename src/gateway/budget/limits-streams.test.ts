@@ -182,7 +182,7 @@ describe("a stream", () => {
     await until(() => standIns[0]!.received.length === 1);
     leaving.abort();
     await expect(asked).rejects.toThrow();
-    // At the tokens per byte that are assumed at first.
+    // At the initial estimate of tokens per byte.
     expect(await spent(budget)).toBe(Math.ceil(0.3 * JSON.stringify(body).length));
   });
 
@@ -213,7 +213,7 @@ describe("a stream", () => {
       { scopes: [budget] },
     );
     const other = { ...claimsOf([budget]) };
-    // Another request holds all the rest, so the stream waits with what it may not pass on.
+    // Another request holds all the rest, so the stream waits with its unpaid events.
     const amounts = { money: 450, tokens: 0 };
     await store.reserve({ id: "other", claims: other, want: amounts, least: amounts, tokens: 0 });
     const events = eventsOf(await (await post(CHAT, streamed)).text());

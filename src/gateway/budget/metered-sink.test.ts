@@ -105,7 +105,7 @@ test("whatever the store answers, a client gets no more than is reserved, in ord
         else expect(PROMPT + output).toBeGreaterThan(limit - 1 - 200);
       },
     ),
-    // An event that needs more comes while the reservation gives back what the prompt did not take.
+    // An event that needs more arrives while the reservation returns the prompt's unused part.
     { examples: [[[0, 95, 106].map((added) => ({ added, pause: false })), [], 0]] },
   );
 });

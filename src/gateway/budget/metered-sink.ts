@@ -1,11 +1,11 @@
 /**
- * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; events that it
- * does not pay for are held until it has grown, and the stream is cut when there is no money left to come. An answer
- * that comes whole where a stream was asked for is held, head and all, until it is paid: nothing has bounded it, and a
- * client that has got nothing of it can still be told why.
+ * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; unpaid events
+ * are held until it has grown, and the stream is cut when no more money can come. A whole answer in place of a stream
+ * is held with its head until it is paid: nothing has bounded it, and a client that has received nothing can still get
+ * an error.
  *
- * Events that are paid whatever they hold are counted later, many at a time: between the events of other streams the
- * code that counts is cold, and takes several times as long for each.
+ * Events that are paid in any case are counted later, many at a time: between the events of other streams the counting
+ * code is cold, and takes several times as long for each.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
@@ -23,29 +23,31 @@ export interface StreamBudget {
   readonly cost: WorstCost;
   /** Whether a stream was asked for. */
   readonly isStream: boolean;
-  /** Tokens of the prompt, at most, until they are reported. */
+  /** Upper bound of the prompt's tokens until they are reported. */
   readonly promptTokens: number;
-  /** Tokens of the answer that are expected. */
+  /** Expected tokens of the answer. */
   readonly outputTokens: number;
-  /** Most tokens of the answer that the upstream is asked for. Undefined: it may be any number. */
+  /** Upper bound of the answer's tokens, as sent to the upstream. Undefined: none. */
   readonly maxOutputTokens: number | undefined;
-  /** Reserved when the stream begins. */
+  /** Reserved amount when the stream begins. */
   readonly money: number;
   resize(want: number, least: number): Promise<ResizeResult>;
   /** Cancels the request. The attempt then breaks the answer off, unless it has ended. */
   cut(): MillraceError;
-  /** The answer breaks off; nothing follows that the client gets. */
+  /** The answer breaks off; the client gets nothing more. */
   broken(): void;
 }
 
-/** The reservation grows as soon as it pays for fewer further tokens than this, so that the stream need not wait. */
+/** The reservation grows when it pays for fewer further tokens than this, so that the stream need not wait. */
 const MARGIN_TOKENS = 64;
-/** How often, and at which interval, a held stream asks again: other requests may return their reservations. */
+/** Interval and number of a held stream's retries: other requests may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
-/** Bytes of events that are counted together. An upstream that makes more than was asked for is found out by then. */
+/**
+ * Bytes of events that are counted together. An upstream that makes more than was asked for is found out within them.
+ */
 const MAX_UNCOUNTED_BYTES = 8 * 1024;
-/** A longer whole answer is passed on in parts, of which each byte is taken for text. */
+/** A longer whole answer is passed on in parts, of which each byte counts as text. */
 const MAX_WHOLE_BYTES = 4 * 1024 * 1024;
 
 export class MeteredSink extends PassingSink {
@@ -57,13 +59,13 @@ export class MeteredSink extends PassingSink {
   #isGrowing = false;
   #isShrunk = false;
   #held: Buffer[] = [];
-  /** Events that were passed on. */
+  /** Events passed on but not counted yet. */
   readonly #uncounted = new Pieces();
-  /** Parts of an answer that comes whole, until its end. */
+  /** Parts of a whole answer, until its end. */
   #whole: Pieces | undefined;
-  /** Its head, until it is paid. */
+  /** The whole answer's head, until it is paid. */
   #head: AnswerHead | undefined;
-  /** The upstream's answer is complete, and its end waits behind held text. */
+  /** The upstream's answer is complete; its end waits behind held text. */
   #isEnding = false;
   #isOver = false;
   #onDrain: (() => void) | undefined;
@@ -80,14 +82,14 @@ export class MeteredSink extends PassingSink {
     this.#money = budget.money;
   }
 
-  /** Counts of the delivered part. Undefined: the answer is no stream and was not to be one, or has not begun. */
+  /** Counts of the delivered part. Undefined: no stream was asked for or came, or the answer has not begun. */
   get delivered(): TokenCounts | undefined {
     if (!this.#isMetered) return undefined;
     this.#countPassed();
     return this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens);
   }
 
-  /** Resolves when nothing is held any more. */
+  /** Resolves when no event is held any more. */
   get whenOver(): Promise<void> | undefined {
     return this.#settled;
   }
@@ -123,7 +125,7 @@ export class MeteredSink extends PassingSink {
   }
 
   #take(bytes: Buffer, count: () => void): boolean {
-    // Counts the events that were passed on before.
+    // Counts the events passed on before.
     const before = this.delivered;
     count();
     if (this.#held.length > 0 || !this.#pays(0)) {
@@ -179,7 +181,7 @@ export class MeteredSink extends PassingSink {
     this.#settled = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    // The last event may have reported fewer tokens than were assumed until then.
+    // The last event may have reported fewer tokens than were assumed.
     if (this.#pays(0)) this.#release();
   }
 
@@ -193,15 +195,15 @@ export class MeteredSink extends PassingSink {
     this.#settle();
   }
 
-  /** Cost of the delivered part, at most. */
+  /** Upper bound of the delivered part's cost. */
   #used(): number {
     const { usage, cost, promptTokens } = this.budget;
     return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);
   }
 
   /**
-   * Output tokens that the reservation pays beside the prompt; −1: not even that. Money is computed in big integers, so
-   * tokens are compared.
+   * Output tokens that the reservation pays beside the prompt; −1: it does not even pay the prompt. Money is computed
+   * in big integers, so tokens are compared.
    */
   #payable(): number {
     const { usage, cost, promptTokens } = this.budget;
@@ -213,18 +215,18 @@ export class MeteredSink extends PassingSink {
     return this.#paid.output;
   }
 
-  /** Whether the reservation pays for the counted part and so many more tokens. */
+  /** Whether the reservation pays for the counted part and `numMore` tokens. */
   #pays(numMore: number): boolean {
     return Math.ceil(this.budget.usage.mostOutputTokens) + numMore <= this.#payable();
   }
 
-  /** Whether the reservation pays for the longest answer that was asked for. An upstream may make a longer one. */
+  /** Whether the reservation pays for the longest answer asked for. An upstream may make a longer one. */
   #paysAsked(): boolean {
     const { maxOutputTokens } = this.budget;
     return maxOutputTokens !== undefined && maxOutputTokens <= this.#payable() && this.#pays(0);
   }
 
-  /** Whether the reservation pays for so many more bytes of events, whatever they hold. */
+  /** Whether the reservation pays for `numBytes` more bytes of events, whatever their content. */
   #paysAny(numBytes: number): boolean {
     const { bytesPerToken } = this.budget;
     const uncounted = this.#uncounted.numBytes + numBytes;

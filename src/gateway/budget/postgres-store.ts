@@ -29,13 +29,12 @@ const DELETE_STALE = `DELETE FROM millrace_budget_meters
 WHERE held = 0 AND (at > 0 OR used = 0)
   AND at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${STALE_MS}`;
 
-/** Any number that other programs of the database do not use. */
+/** Any number that the database's other programs do not use. */
 const LOCK = 7_305_118_246;
 const BEGIN = `BEGIN; SELECT pg_advisory_xact_lock(${LOCK})`;
 
 /**
- * $1: keys of meters, $2: ids of reservations, $3: whether abandoned ones are wanted, $4: the time or null, $5: this
- * owner
+ * $1: keys of meters, $2: ids of reservations, $3: whether to read abandoned ones, $4: the time or null, $5: this owner
  */
 const READ = `
 WITH clock AS (SELECT coalesce($4::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
@@ -90,7 +89,7 @@ export class PostgresStore extends BatchedStore {
     // The next turn gathers operations while this one commits.
     super(1);
     const { url, timeoutMs, namespace } = options;
-    // Loaded by those who use it, as Redis's client is.
+    // Loaded at the first use, as Redis's client is.
     const { Pool } = createRequire(import.meta.url)("pg") as typeof pg;
     this.#pool = new Pool({
       connectionString: url,
@@ -98,12 +97,12 @@ export class PostgresStore extends BatchedStore {
       connectionTimeoutMillis: timeoutMs,
       query_timeout: timeoutMs,
       statement_timeout: timeoutMs,
-      // A gateway that stands still in the middle of a turn must not keep the others waiting.
+      // A gateway that hangs in the middle of a turn must not block the others.
       idle_in_transaction_session_timeout: timeoutMs,
       application_name: "millrace",
       ...(namespace === undefined ? {} : { options: `-c search_path=${namespace}` }),
     });
-    // Each operation that fails says so itself.
+    // Each failed operation reports its own error.
     this.#pool.on("error", () => {});
   }
 
@@ -111,7 +110,7 @@ export class PostgresStore extends BatchedStore {
     let client: pg.PoolClient | undefined;
     try {
       client = await this.#pool.connect();
-      // A connection that ends between two queries says so here, and in the next query.
+      // A connection that ends between two queries reports it here, and in the next query.
       client.on("error", ignore);
       if (!this.#isPrepared) await this.#prepare(client);
       await client.query(BEGIN);
@@ -133,7 +132,7 @@ export class PostgresStore extends BatchedStore {
 
   async #prepare(client: pg.PoolClient): Promise<void> {
     const { namespace } = this.options;
-    // Two gateways that start at the same moment must not make the same table, which fails.
+    // Two gateways that start at the same moment must not create the same table: that fails.
     await client.query(BEGIN);
     if (namespace !== undefined) await client.query(`CREATE SCHEMA IF NOT EXISTS ${namespace}`);
     await client.query(SCHEMA);
@@ -197,7 +196,7 @@ function idsOf(operation: Operation): string[] {
   return operation.op === "resize" || operation.op === "settle" ? [operation.id] : [];
 }
 
-/** The part of the database that a turn is about. */
+/** The rows of the database that a turn reads and writes. */
 class LoadedState implements TurnState {
   readonly #meters = new Map<string, Meter>();
   readonly #changedMeters = new Set<string>();

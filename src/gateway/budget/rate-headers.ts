@@ -1,4 +1,4 @@
-/** How much is left of the limits on requests and tokens, in the headers of the client's API. */
+/** Reports the rest of the limits on requests and tokens, in the headers of the client's API. */
 import { ANTHROPIC, type ProxyDialect } from "../api/dialect.js";
 import type { Claims, CountClaim } from "./claims.js";
 import { type Levels, UNITS } from "./store.js";
@@ -6,7 +6,7 @@ import { type Levels, UNITS } from "./store.js";
 interface Standing {
   readonly limit: number;
   readonly remaining: number;
-  /** Until the bucket is full. */
+  /** Milliseconds until the bucket is full. */
   readonly resetMs: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Limits that several gateways share in Redis: a script does each turn at once. What Redis keeps when it crashes is
- * Redis's own setting.
+ * Limits that several gateways share in Redis: a script does each turn at once. Redis's own settings decide what
+ * survives its crash.
  */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -37,10 +37,10 @@ export class RedisStore extends BatchedStore {
 
   constructor(private readonly options: SharedStoreOptions) {
     super(Number.POSITIVE_INFINITY);
-    // Loaded by those who use it: every gateway's start would take a twentieth longer for this client and PostgreSQL's.
+    // Loaded at the first use: this client and PostgreSQL's would make every gateway's start a twentieth longer.
     const ioredis = createRequire(import.meta.url)("ioredis") as typeof import("ioredis");
     this.#redis = new ioredis.Redis(options.url, {
-      // A command that was sent may have been done: sending it again is the caller's choice.
+      // A sent command may have been done: the caller decides whether to send it again.
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
@@ -48,7 +48,7 @@ export class RedisStore extends BatchedStore {
       commandTimeout: options.timeoutMs,
       retryStrategy: (attempt) => Math.min(50 * attempt, 1000),
     });
-    // Each operation that fails says so itself.
+    // Each failed operation reports its own error.
     this.#redis.on("error", () => {});
     this.#redis.defineCommand("budgetTurn", { numberOfKeys: 1, lua: TURN_SCRIPT });
     const commands = this.#redis as unknown as { readonly budgetTurn: Turn };
@@ -98,7 +98,7 @@ function encode(operation: Operation): object {
     case "reserve": {
       const { id, claims, want, least, tokens } = operation.reservation;
       const encoded = encodeClaims(claims);
-      // Stored as it is, since Lua would write large numbers with fewer digits. The name `money` is older than budgets
+      // Stored as text, since Lua would write large numbers with fewer digits. The name `money` is older than budgets
       // of tokens; gateways of earlier versions read it.
       const held = JSON.stringify({ money: encoded.budgets, tokens: encoded.tokens, places: encoded.places });
       return { op: "reserve", id, want, least, tokens, claims: encoded, held };

@@ -7,7 +7,7 @@ import type { Amounts, ReserveResult } from "./store.js";
 
 type Refused = Extract<ReserveResult, { kind: "refused" }>;
 
-/** Official clients wait for at most this long, and repeat a request at once where they are told more. */
+/** Official clients wait at most this long, and repeat a request at once if told to wait longer. */
 const MAX_RETRY_S = 60;
 const MAX_NAME = 80;
 
@@ -21,7 +21,8 @@ export const amountText = (unit: BudgetUnit, amount: number): string =>
 export const windowText = (window: BudgetWindow): string => (window === "total" ? "in total" : `per ${window}`);
 
 /**
- * Is the budget short only because of other requests' reservations? Some of them are returned when the requests end.
+ * Whether the budget is short only because of other requests' reservations. Some of them are returned when the requests
+ * end.
  */
 export function isReservedByOthers({ limit, index, levels }: Refused, claims: Claims, least: Amounts): boolean {
   if (limit !== "budget") return false;
@@ -30,7 +31,7 @@ export function isReservedByOthers({ limit, index, levels }: Refused, claims: Cl
   return held > 0 && hard - used >= least[unit];
 }
 
-/** @param least that the request needs */
+/** @param least amounts that the request needs */
 export function refusal(
   refused: Refused,
   claims: Claims,
@@ -47,7 +48,7 @@ export function refusal(
     limit
   ];
   const message = `expected at most ${claim.limit} ${what} of ${nameOf(claim.scope)}, got more`;
-  // When a place becomes free is not known.
+  // It is unknown when a place becomes free.
   const seconds = limit === "concurrent" ? 1 : Math.max(1, Math.ceil(retryAfterMs / 1000));
   return new MillraceError("rate_limit_exceeded", message, {
     hint: "retry after the time in Retry-After, or have the limit raised",
@@ -81,7 +82,7 @@ function budgetExceeded(
   });
 }
 
-/** The end of a stream that its budgets do not pay any further. */
+/** The error of a stream that its budgets no longer pay. */
 export function cutStream(): MillraceError {
   return new MillraceError(
     "budget_exceeded",
@@ -93,7 +94,7 @@ export function cutStream(): MillraceError {
 }
 
 /**
- * The end of a request that has cost something, and whose budgets do not pay for another model's answer.
+ * The error of a request that has cost something, and whose budgets do not pay for another model's answer.
  * @param isHeld other requests hold reservations of the budget, so some of it may come back
  */
 export function noneForAnother(isHeld: boolean): MillraceError {

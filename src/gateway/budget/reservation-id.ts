@@ -1,6 +1,6 @@
 /**
- * Ids of reservations: unique, and with the id of their request, which its client may have chosen, and used twice. A
- * lasting one belongs to work that goes on after a restart: it does not become a charge when its gateway is gone.
+ * Ids of reservations: unique, and including the request's id, which its client may have chosen and reused. A lasting
+ * reservation belongs to work that continues after a restart: it does not become a charge when its gateway is gone.
  */
 import { randomUUID } from "node:crypto";
 
@@ -11,7 +11,7 @@ export function newReservationId(requestId: string): string {
   return `${randomUUID()}/${requestId.slice(0, MAX_REQUEST_ID)}`;
 }
 
-/** How ids of lasting reservations begin; the others begin with a UUID. */
+/** Prefix of lasting reservations' ids; the others begin with a UUID. */
 export const LASTING = "lasting/";
 
 export const isLasting = (reservationId: string): boolean => reservationId.startsWith(LASTING);

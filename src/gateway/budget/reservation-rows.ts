@@ -1,7 +1,6 @@
 /**
- * Open reservations in the gateway's database. A row holds those that one turn has made: requests that come together
- * mostly end together, and a row for each of them would cost two statements more. What the requests of a key have in
- * common stands once in a row.
+ * Open reservations in the gateway's database. A row holds those of one turn: requests that come together mostly end
+ * together, and a row for each would cost two more statements. A row has the terms that its requests share only once.
  */
 import type Database from "libsql";
 import type { Held } from "./turn.js";
@@ -10,14 +9,14 @@ import type { Held } from "./turn.js";
 export const RESERVATIONS_SCHEMA =
   "CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;";
 
-/** Bound of the reservations in a row: when one of them changes, the whole row is written again. */
+/** Upper bound of the reservations in a row, which is written again when one of them changes. */
 const MAX_MEMBERS = 16;
 
 type Terms = Pick<Held, "owner" | "moneyKeys" | "tokenKeys" | "placeKeys">;
 
 interface RowText {
   readonly terms: readonly Terms[];
-  /** Id, money, tokens per minute, the place of the terms, and tokens of budgets, which earlier versions had not. */
+  /** Id, money, tokens per minute, index of the terms, and tokens of budgets (absent in earlier versions). */
   readonly members: readonly (readonly [string, number, number, number, number?])[];
 }
 
@@ -28,16 +27,16 @@ interface Row {
 }
 
 export class ReservationRows {
-  /** By the ids of the reservations. */
+  /** Rows by the ids of their reservations. */
   readonly #rows = new Map<string, Row>();
   readonly #changed = new Set<Row>();
-  /** The one that takes new reservations. */
+  /** The row that takes new reservations. */
   #open: Row | undefined;
   #numRows = 0;
   readonly #put;
   readonly #remove;
 
-  /** @param prefix of the ids of rows, which no other process has */
+  /** @param prefix of the rows' ids, unique to the process */
   constructor(
     private readonly database: Database.Database,
     private readonly prefix: string,
@@ -47,7 +46,7 @@ export class ReservationRows {
     this.#remove = database.prepare("DELETE FROM budget_reservations WHERE id = ?");
   }
 
-  /** Forgets unwritten changes. @returns the reservations of the database */
+  /** Discards unwritten changes. @returns the reservations of the database */
   load(): readonly Held[] {
     this.#rows.clear();
     this.#changed.clear();
@@ -59,7 +58,7 @@ export class ReservationRows {
     });
   }
 
-  /** To write a reservation that is new or has changed. */
+  /** Queues a new or changed reservation for writing. */
   put(held: Held): void {
     const row = this.#rows.get(held.id) ?? this.#newest();
     this.#rows.set(held.id, row);
@@ -87,7 +86,7 @@ export class ReservationRows {
 
   #newest(): Row {
     if (this.#open === undefined || this.#open.members.size >= MAX_MEMBERS) {
-      // In the order of their making, so that new rows come together.
+      // Ids in order of creation, so that new rows are adjacent.
       const number = String(this.#numRows++).padStart(12, "0");
       this.#open = { id: `${this.prefix}/${number}`, members: new Map(), isWritten: false };
     }
@@ -95,7 +94,7 @@ export class ReservationRows {
   }
 }
 
-/** All open reservations that the database has. */
+/** All open reservations in the database. */
 export function readReservations(database: Database.Database): readonly Held[] {
   return readRows(database).flatMap(({ held }) => held);
 }

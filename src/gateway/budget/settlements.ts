@@ -1,9 +1,9 @@
-/** Ends reservations whatever happens to the store: what cannot be booked now is booked when the store is back. */
+/** Ends reservations even while the store is down: a failed booking is repeated when the store is back. */
 import type { Claims } from "./claims.js";
 import { type BudgetStore, type Recovered, TEND_MS } from "./store.js";
 
 /**
- * Whether the store has the reservation. If it is in doubt and the store has none, the used amount is charged without
+ * Whether the store has the reservation. If this is unknown and the store has none, the used amount is charged without
  * one.
  */
 type ReservationState = "made" | "doubtful" | "none";
@@ -14,7 +14,7 @@ interface Settlement {
   readonly money: number;
   readonly tokens: number;
   readonly reservation: ReservationState;
-  /** When it was handed over. */
+  /** When the settlement was handed over. */
   readonly atMs: number;
 }
 
@@ -42,17 +42,17 @@ const MAX_WAITING = 100_000;
  * later ones were made.
  */
 const MAX_DOUBTFUL = 10_000;
-/** Operations that are handed to the store at once, which does them in one turn. */
+/** Operations handed to the store at once, which does them in one turn. */
 const AT_ONCE = 500;
 /** A doubtful reservation may still reach the store within this time, so it is ended again until then. */
 const DOUBT_MS = 60_000;
 
 export class Settlements {
   readonly #waiting: Settlement[] = [];
-  /** Reservations that may have been made though their request was refused. */
+  /** Reservations that may exist although their request was refused. */
   readonly #doubtful = new Map<string, number>();
   readonly #running = new Set<Settlement>();
-  /** Those that wait for settlements that ran when they came. */
+  /** Callers that wait for the settlements that ran when they called. */
   readonly #watches = new Set<{ readonly left: Set<Settlement>; readonly resolve: () => void }>();
   #timer: NodeJS.Timeout | undefined;
   #tending: Promise<void> | undefined;
@@ -97,7 +97,7 @@ export class Settlements {
     }
   }
 
-  /** Resolves when the settlements so far are booked, or the store has failed and they wait for it. */
+  /** Resolves when the settlements so far are booked, or wait for a failed store. */
   tried(): Promise<void> {
     if (this.#running.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#watches.add({ left: new Set(this.#running), resolve }));
@@ -109,7 +109,7 @@ export class Settlements {
     else this.events.leftReserved(1);
   }
 
-  /** One at a time: a settlement that two of them retry would be booked twice. */
+  /** Tries waiting settlements, one call at a time: two retries of a settlement would book it twice. */
   tend(): Promise<void> {
     this.#tending ??= this.#tend().finally(() => {
       this.#tending = undefined;
@@ -139,7 +139,7 @@ export class Settlements {
     if (this.#waiting.length > 0) await this.#retry().catch(() => {});
   }
 
-  /** Not async: where the reservation is sure, the store's promise is all that it takes. */
+  /** Not async: with a sure reservation, the store's promise is enough. */
   #book({ id, claims, money, tokens, reservation }: Settlement): Promise<unknown> {
     if (reservation === "none") return this.store.charge(claims, money, tokens);
     const settled = this.store.settle(id, money, tokens);
@@ -147,10 +147,10 @@ export class Settlements {
     return settled.then((isSettled) => (isSettled ? undefined : this.store.charge(claims, money, tokens)));
   }
 
-  /** Rejects if one of them fails, with the others booked. */
+  /** Rejects if one of them fails; the others are booked. */
   async #retry(): Promise<void> {
     while (this.#waiting.length > 0) {
-      // Further ones come behind them meanwhile.
+      // More may be appended meanwhile.
       const some = this.#waiting.slice(0, AT_ONCE);
       const { failed, error } = await together(some, (each) => this.#book(each));
       this.#waiting.splice(0, some.length, ...failed);
@@ -170,7 +170,7 @@ export class Settlements {
   }
 }
 
-/** Does all at once. @returns those that failed, and the first's error */
+/** Runs all at once. @returns the failed ones, and the first error */
 async function together<T>(all: readonly T[], run: (each: T) => Promise<unknown>) {
   const failed: T[] = [];
   let error: unknown;

@@ -1,11 +1,10 @@
 /**
- * Where limits are counted. A reservation claims amounts of budgets, tokens per minute, a request and a place of all
- * scopes of a request in one atomic turn, or of none; it is settled with the used amounts. Spending and reservations
- * never exceed a hard limit together, unless a settlement is larger than its reservation.
+ * The interface of stores that count limits. A reservation claims amounts of budgets, tokens per minute, a request and
+ * a place of all scopes of a request in one atomic turn, or nothing; it is settled with the used amounts. Spending and
+ * reservations together never exceed a hard limit, unless a settlement is larger than its reservation.
  *
- * Money is nano-dollars; all amounts are safe integers. Times are milliseconds since 1970. A store rejects with a
- * MillraceError of code budget_store_failed if it cannot be reached in time; the operation may then have been done all
- * the same.
+ * Money is nano-dollars; all amounts are safe integers. Times are milliseconds since 1970. A store rejects with
+ * budget_store_failed if it cannot be reached in time; the operation may have been done even then.
  */
 import type { BudgetUnit } from "../scope.js";
 import type { Claims } from "./claims.js";
@@ -19,9 +18,9 @@ export interface Reservation {
   /** Unique to the reservation: a second `reserve` with it changes nothing. */
   readonly id: string;
   readonly claims: Claims;
-  /** As much as this is reserved where all budgets of the unit have it. */
+  /** Reserved if all budgets of the unit have it. */
   readonly want: Amounts;
-  /** With less than this the request is refused. */
+  /** With less than this, the request is refused. */
   readonly least: Amounts;
   /** Estimate of prompt and output together, for the buckets of tokens per minute. */
   readonly tokens: number;
@@ -29,9 +28,9 @@ export interface Reservation {
 
 /** The meters after an operation, in the order of the claims. */
 export interface Levels {
-  /** Spent and reserved in the window, and when it began. */
+  /** Spent and reserved in the window, and the window's start. */
   readonly budgets: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];
-  /** Taken from each bucket, in units of which a minute refills 60,000 × the limit. */
+  /** Taken from each bucket, in units: a minute refills 60,000 × the limit. */
   readonly requests: readonly number[];
   readonly tokens: readonly number[];
   /** Requests under way. */
@@ -47,7 +46,7 @@ export type ReserveResult =
       readonly limit: Limit;
       /** Index of the claim in its list. */
       readonly index: number;
-      /** When a bucket has enough; when a budget's window ends. 0: unknown. */
+      /** When a bucket has enough, or when a budget's window ends. 0: unknown. */
       readonly retryAfterMs: number;
       readonly levels: Levels;
     };
@@ -57,10 +56,10 @@ export type ResizeResult =
   | { readonly kind: "resized"; readonly money: number }
   /** @property isHeld other requests hold reservations of the budget, so some of it may come back */
   | { readonly kind: "refused"; readonly isHeld: boolean }
-  /** The reservation has become a charge, since this gateway was taken for dead. */
+  /** The reservation has become a charge, since this gateway was silent too long. */
   | { readonly kind: "gone" };
 
-/** A reservation of a gateway that is gone, which has become a charge. */
+/** A lost gateway's reservation that has become a charge. */
 export interface Recovered {
   readonly id: string;
   readonly money: number;
@@ -70,13 +69,13 @@ export interface Recovered {
 export interface BudgetStore {
   reserve(reservation: Reservation): Promise<ReserveResult>;
   /**
-   * Changes how much of a unit a reservation holds to `want`, or to as much as there is, unless that is below `least`.
-   * Less is always possible.
+   * Changes a unit's reserved amount to `want`, or to as much as there is, unless that is below `least`. A smaller
+   * amount is always possible.
    */
   resize(id: string, unit: BudgetUnit, want: number, least: number): Promise<ResizeResult>;
   /**
    * Settles a reservation with the used amounts: `tokens` are those of budgets and of buckets.
-   * @returns false: it is gone, since it has become a charge or has been settled before
+   * @returns false: the reservation has become a charge or was settled before
    */
   settle(id: string, money: number, tokens: number): Promise<boolean>;
   /** Charges the used amounts without a reservation. */
@@ -93,11 +92,11 @@ export interface BudgetStore {
   close(): Promise<void>;
 }
 
-/** How long a gateway may be silent before its reservations become charges. */
+/** Time for which a gateway may be silent before its reservations become charges. */
 export const LEASE_MS = 30_000;
 export const TEND_MS = 5_000;
 /**
- * Meters that have not changed for longer than any window that ends are deleted at the start: they equal new ones. A
+ * Age at which unchanged meters are deleted at the start: longer than any window that ends, so they equal new ones. A
  * total's begins at 0.
  */
 export const STALE_MS = 63 * 24 * 3_600_000;

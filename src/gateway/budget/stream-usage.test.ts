@@ -31,7 +31,7 @@ function requestOf(body: Record<string, unknown>): GatewayRequest {
   };
 }
 
-/** Texts that look like what is searched for. */
+/** Texts that look like the patterns. */
 const text = fc.oneof(
   fc.string(),
   fc.constantFrom(',"usage":{"completion_tokens":9}}', '"choices":[]', "\n\ndata: {}", "é漢"),

@@ -1,5 +1,6 @@
 /**
- * Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts.
+ * Counts the tokens of a stream from its whole events: from the engine's reports with each event, or else from the
+ * texts.
  */
 
 import type { JsonObject } from "../../core/json-body.js";
@@ -8,40 +9,40 @@ import type { TokenCounts } from "../usage/record.js";
 import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 const CR = "\r";
-/** Fields of an event that are no data, and comments. */
+/** Comments, and fields of an event other than data. */
 const OTHER_LINE = /^(?:event|id|retry)?:/;
 /** Members of a delta that are not text of the model. */
 const NO_TEXTS: readonly string[] = ["id", "type", "role", "signature", "data"];
-/** The text after an event's own report, which engines write at the end of the event. */
+/** The end of an event after its own report, which engines write last. */
 const EVENT_TAIL = /^\}\s*$/;
 const INDEX = /"choices":\s*\[\{"index":\s*(\d+)/;
-/** How a delta begins whose only member is a text, as in most events. */
+/** Start of a delta with a text as its only member, as in most events. */
 const DELTA = '"delta":{';
 const CONTENT = '"content":"';
-/** The same of completions, whose first choice begins with its text, or with its index. */
+/** The same for completions, whose first choice begins with its text, or with its index. */
 const CHOICES = '"choices":[{';
 const FIRST_TEXT = /"choices":\[\{(?:"index":\d+,)?"text":"/y;
-/** Members of a choice that have texts beside a delta's. */
+/** Members of a choice that have texts, beside `delta`. */
 const OTHER_TEXTS: readonly string[] = ['"text":', '"message":'];
-/** Members that hold the text of whole answers, or none where there is none. */
+/** Members of whole answers that hold their text, if there is any. */
 const KNOWN_TEXT = /"(?:choices|content|output|message)"\s*:/;
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 
 export class StreamUsage {
   #promptTokens: number | undefined;
-  /** By the index of the choice. */
+  /** Tokens by the index of the choice. */
   readonly #outputs = new Map<number, number>();
   #final: TokenCounts | undefined;
   #numTexts = 0;
   #textBytes = 0;
-  /** How many of the texts came before the last report of the whole answer: some upstreams report early. */
+  /** Number of texts before the last report of the whole answer: some upstreams report early. */
   #reportedTexts = 0;
   #reportedBytes = 0;
   /** Whether every event with a choice has had a report. */
   #isReported = true;
 
-  /** @param bytesPerToken fewest bytes of text that a token is taken to have, where nothing is reported */
+  /** @param bytesPerToken fewest bytes of text that count as a token, if nothing is reported */
   constructor(private readonly bytesPerToken: number) {}
 
   /** Undefined: not reported yet. */
@@ -49,7 +50,7 @@ export class StreamUsage {
     return this.#promptTokens;
   }
 
-  /** Tokens of the answers so far, at most. */
+  /** Upper bound of the tokens of the answers so far. */
   get mostOutputTokens(): number {
     if (this.#final !== undefined) {
       return this.#final.output + (this.#textBytes - this.#reportedBytes) / this.bytesPerToken;
@@ -57,7 +58,7 @@ export class StreamUsage {
     return this.#isReported ? this.#reported() : Math.max(this.#reported(), this.#textBytes / this.bytesPerToken);
   }
 
-  /** The counts so far. @param promptTokens where none are reported */
+  /** The counts so far. @param promptTokens used if none are reported */
   counts(promptTokens: number): TokenCounts {
     const bytes = this.#textBytes - this.#reportedBytes;
     const texts = Math.max(this.#numTexts - this.#reportedTexts, Math.ceil(bytes / BYTES_PER_TOKEN));
@@ -71,7 +72,7 @@ export class StreamUsage {
       : { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0, isEstimated: true };
   }
 
-  /** @param bytes whole events, or parts of one that is too long to be held */
+  /** @param bytes whole events, or pieces of an event that is too long to be held */
   push(bytes: Buffer): void {
     const text = bytes.toString();
     // Raw carriage returns end lines: within JSON they are escaped.
@@ -79,11 +80,11 @@ export class StreamUsage {
     eachEvent(lines, (event) => this.#event(event));
   }
 
-  /** @param bytes an answer that comes whole, which is read like one event */
+  /** @param bytes a whole answer, read like one event */
   pushWhole(bytes: Buffer): void {
     const text = bytes.toString();
     this.#event(text);
-    // All of an answer of an unknown form may be text.
+    // An answer of an unknown form may be text throughout.
     if (this.#final === undefined && this.#textBytes === 0 && !KNOWN_TEXT.test(text)) this.#addText(bytes.length);
   }
 
@@ -101,7 +102,7 @@ export class StreamUsage {
     const json = jsonOf(event);
     if (json === "" || json === "[DONE]") return;
     const data = parse(json);
-    // An event that cannot be read may be text.
+    // An unreadable event may be text.
     this.#addText(data === undefined ? Buffer.byteLength(json) : textBytesOf(data));
     const usage = data === undefined ? undefined : usageOf(data);
     if (usage !== undefined) this.#report(usage, data!);
@@ -114,7 +115,7 @@ export class StreamUsage {
     this.#textBytes += numBytes;
   }
 
-  /** A chunk with the usage of its choice so far. @returns false: it is the usage of all, at the end */
+  /** A chunk with the usage of its choice so far. @returns false: it is the usage of all choices, at the end */
   #chunk(event: string, json: string): boolean {
     const index = INDEX.exec(event)?.[1];
     const usage = index === undefined ? undefined : parse(json);
@@ -125,9 +126,7 @@ export class StreamUsage {
     return true;
   }
 
-  /**
-   * A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end.
-   */
+  /** A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, its output at the end. */
   #report(usage: ReportedUsage, { type }: JsonObject): void {
     const all = laterUsage(this.#partial, usage);
     const counts = countsOf(all);
@@ -181,7 +180,7 @@ function plainTextBytes(event: string): number | undefined {
   return text.includes("\\") ? undefined : Buffer.byteLength(text);
 }
 
-/** Where the text of a chat's event begins, if it is the only field of the only delta. */
+/** Offset of the text in a chat's event, if it is the only field of the only delta. */
 function deltaStart(event: string): number | undefined {
   const delta = event.indexOf(DELTA);
   const start = delta + DELTA.length + CONTENT.length;
@@ -191,7 +190,7 @@ function deltaStart(event: string): number | undefined {
   return isOnly && !OTHER_TEXTS.some((name) => event.includes(name)) ? start : undefined;
 }
 
-/** Where the text of a completion's event begins, if no other choice or member has texts. */
+/** Offset of the text in a completion's event, if no other choice or member has texts. */
 function choiceStart(event: string): number | undefined {
   const choices = event.indexOf(CHOICES);
   if (choices < 0) return undefined;
@@ -202,7 +201,7 @@ function choiceStart(event: string): number | undefined {
   return hasOthers ? undefined : start;
 }
 
-/** Counts of an engine that reports with every event, where its report has only the expected members. */
+/** Counts of an engine that reports with every event, if its report has only the expected members. */
 function plainCounts(usage: JsonObject): TokenCounts | undefined {
   const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
   if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;
@@ -216,11 +215,11 @@ function usageOf({ usage, message, response }: JsonObject): ReportedUsage | unde
   return typeof found === "object" && found !== null ? (found as ReportedUsage) : undefined;
 }
 
-/** Size of all text of an event, or of a whole answer, whichever API's. */
+/** Bytes of all text in an event or a whole answer of any API. */
 function textBytesOf({ choices, delta, content, output, message }: JsonObject): number {
   const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta, content, output, message];
   return parts.reduce((sum: number, part) => {
-    // Some hosts have a thought in several members.
+    // Some hosts repeat a thought in several members.
     const texts = new Set<string>();
     collect(part, texts, 0);
     return [...texts].reduce((bytes, text) => bytes + Buffer.byteLength(text), sum);

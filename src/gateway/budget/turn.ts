@@ -1,5 +1,5 @@
 /**
- * The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does
+ * The effect of each operation on meters and reservations. Stores differ in where they keep these; the Redis store does
  * the same in Lua.
  */
 import type { BudgetUnit } from "../scope.js";
@@ -18,8 +18,8 @@ import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
   /**
-   * For a budget: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock
-   * does.
+   * For a budget: when the window began. For a bucket: when it was last refilled. It only grows, even if the clock goes
+   * back.
    */
   readonly at: number;
   /** For a budget: the amount spent. For a bucket: the units taken from it. */
@@ -30,12 +30,12 @@ export interface Meter {
 
 export const NEW_METER: Meter = { at: 0, used: 0, held: 0 };
 
-/** An open reservation, with all that ending it takes. */
+/** An open reservation, with everything needed to end it. */
 export interface Held {
   readonly id: string;
   readonly owner: string;
   readonly money: number;
-  /** Reserved of budgets of tokens. Absent: an earlier version has made the reservation. */
+  /** Reserved of budgets of tokens. Absent: an earlier version made the reservation. */
   readonly budgetTokens?: number | undefined;
   /** Taken from the buckets of tokens per minute. */
   readonly tokens: number;
@@ -48,11 +48,11 @@ export interface Held {
 
 /** Meters and reservations that a turn reads and writes. */
 export interface TurnState {
-  /** NEW_METER if it was never written. */
+  /** NEW_METER if the meter was never written. */
   meter(key: string): Meter;
   set(key: string, meter: Meter): void;
   reservation(id: string): Held | undefined;
-  /** Also after a change. */
+  /** Adds or replaces a reservation. */
   put(held: Held): void;
   remove(id: string): void;
   numOpen(): number;
@@ -60,7 +60,7 @@ export interface TurnState {
   abandoned(): readonly Held[];
 }
 
-/** The operations of one turn, in order. Nothing throws. */
+/** Applies the operations of one turn, in order. Never throws. */
 export function applyTurn(state: TurnState, operations: readonly Operation[], owner: string, nowMs: number): Result[] {
   return operations.map((operation) => apply(state, operation, owner, nowMs));
 }
@@ -88,17 +88,14 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
   }
 }
 
-/**
- * A budget's meter as it is now: a new window begins with the reserved amount. It is written only with the change that
- * follows.
- */
+/** A budget's current meter: a new window begins with the reserved amount. The next change writes it. */
 function rolled(state: TurnState, key: string, nowMs: number): Meter {
   const meter = state.meter(key);
   const at = windowStart(windowOfKey(key), nowMs);
   return at > meter.at ? { at, used: 0, held: meter.held } : meter;
 }
 
-/** A bucket as it is now. */
+/** A bucket refilled up to now. */
 function refilled(state: TurnState, key: string, limit: number, nowMs: number): Meter {
   const meter = state.meter(key);
   if (nowMs <= meter.at) return meter;
@@ -159,7 +156,7 @@ function reserve(state: TurnState, reservation: Reservation, owner: string, nowM
   return { kind: "reserved", amounts, levels: levelsOf(state, claims, nowMs) };
 }
 
-/** Keeps the result for each list: every request of a key comes with the same lists of claims. */
+/** Computes the result once for each list: every request of a key has the same lists of claims. */
 function once<List extends object, Keys>(make: (list: List) => Keys): (list: List) => Keys {
   const known = new WeakMap<List, Keys>();
   return (list) => {
@@ -195,7 +192,7 @@ function refusal(state: TurnState, { claims, least, tokens }: Reservation, nowMs
     if (retryAfterMs > 0) return { limit: "requests", index, retryAfterMs };
   }
   for (const [index, { key, limit }] of claims.tokens.entries()) {
-    // A request that is larger than a whole minute's tokens waits for a full bucket.
+    // A request larger than a whole minute's tokens waits for a full bucket.
     const retryAfterMs = waitMs(refilled(state, key, limit, nowMs), limit, Math.min(tokens, limit));
     if (retryAfterMs > 0) return { limit: "tokens", index, retryAfterMs };
   }
@@ -224,7 +221,7 @@ function resize(state: TurnState, { id, unit, want, least }: Resizing, nowMs: nu
   let isHeld = false;
   for (const [key, hard] of budgets) {
     const meter = rolled(state, key, nowMs);
-    // The rest of the limit beside this reservation. A window that has begun may have less than is held.
+    // The rest of the limit beside this reservation. A new window may have less than is held.
     const free = Math.max(0, leftOf(meter, hard));
     if (before + free < least && meter.held > before) isHeld = true;
     room = Math.min(room, free);

@@ -4,7 +4,7 @@ import type { BudgetWindow } from "../scope.js";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Milliseconds since 1970 at which the window of a moment began. 0: that of a total. */
+/** Start of the window around a moment, in milliseconds since 1970. 0 for a total. */
 export function windowStart(window: BudgetWindow, atMs: number): number {
   if (window === "hour") return atMs - mod(atMs, HOUR_MS);
   if (window === "day") return atMs - mod(atMs, DAY_MS);
@@ -13,7 +13,7 @@ export function windowStart(window: BudgetWindow, atMs: number): number {
   return Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), 1);
 }
 
-/** Milliseconds since 1970 at which the window ends that began at `startMs`. Undefined: a total never ends. */
+/** End of the window that began at `startMs`, in milliseconds since 1970. Undefined: a total never ends. */
 export function windowEnd(window: BudgetWindow, startMs: number): number | undefined {
   if (window === "total") return undefined;
   if (window === "hour") return startMs + HOUR_MS;

@@ -1,4 +1,4 @@
-/** The highest cost of tokens, before it is known which of them come from a cache. */
+/** The highest cost of tokens, while it is unknown which of them come from a cache. */
 import type { Price } from "../usage/price.js";
 import { amountOf } from "./claims.js";
 
@@ -33,7 +33,7 @@ export class WorstCost {
     return amountOf((total + TOKENS - 1n) / TOKENS);
   }
 
-  /** Most output tokens that an amount pays beside a prompt. */
+  /** Largest number of output tokens that an amount pays beside a prompt. */
   outputFor(money: number, promptTokens: number): number {
     if (this.#output === 0n) return Number.MAX_SAFE_INTEGER;
     const left = BigInt(money) * TOKENS - BigInt(Math.ceil(promptTokens)) * this.#prompt;

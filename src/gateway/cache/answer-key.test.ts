@@ -41,10 +41,7 @@ function keyOf(
 
 const id = (...of: Parameters<typeof keyOf>) => keyOf(...of)!.id;
 
-/**
- * Every field of docs/reference/http-api.md that changes what an answer says or how its bytes are, with two values that
- * differ.
- */
+/** Every field of docs/reference/http-api.md that changes an answer's text or bytes, with two different values. */
 const ANSWER_FIELDS: Readonly<Record<string, readonly [unknown, unknown]>> = {
   model: ["a", "b"],
   messages: [[{ role: "user", content: "a" }], [{ role: "user", content: "a " }]],

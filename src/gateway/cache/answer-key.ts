@@ -1,6 +1,6 @@
 /**
- * The name of an answer: a hash over everything that its bytes are a function of. Two requests share an answer if and
- * only if they have the same key.
+ * An answer's key: a hash over everything that determines the answer's bytes. Two requests share an answer if and only
+ * if they have the same key.
  *
  * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of
  * the fields and of the model's version, so equal fields mean equal ids, and the gateway needs no tokenizer.
@@ -16,16 +16,15 @@ import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../routes/terms-policy.js";
 import { canonicalJson } from "./canonical-json.js";
 import { spellingsOf } from "./number-spellings.js";
 
-/**
- * Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is
- * found.
- */
+/** Changes with the meaning of keys and the form of kept answers, so that no answer of an earlier release is found. */
 const KEY_VERSION = 2;
 
 /** Fields of a request's urgency: they decide whether and when an answer comes, never its text. */
 const TERMS = ["priority", "timeout"] as const;
 
-/** A provider's bookkeeping about the sender, which answers of these paths neither follow nor repeat. */
+/**
+ * Fields of a provider's bookkeeping about the sender: answers of these paths neither depend on them nor repeat them.
+ */
 const BOOKKEEPING = [
   "user",
   "metadata",
@@ -36,8 +35,8 @@ const BOOKKEEPING = [
 ] as const;
 
 /**
- * By path, the fields that are left out of the key. Every other field is in it, known or not, so that a field we have
- * not heard of never makes two requests one. Among those that are in it for another reason than the answer's text:
+ * Fields that are left out of the key, by path. Every other field is in the key, so that an unknown field never makes
+ * two requests equal. Some are in it for another reason than the answer's text:
  * - `stream`, `stream_options`: the form of the bytes;
  * - `cache_salt`: a client that sets it wants to share nothing with other salts, not even the time of an answer;
  * - all of /v1/responses: its answers repeat `metadata` and others.
@@ -56,14 +55,14 @@ const LEFT_OUT: ReadonlyMap<string, ReadonlySet<string>> = new Map([
 /** The paths whose answers can be kept. */
 export const CACHEABLE_PATHS: readonly string[] = [...LEFT_OUT.keys()];
 
-/** Headers that change what upstreams answer. */
+/** Headers that change upstreams' answers. */
 const ANSWER_HEADERS = ["anthropic-beta", "anthropic-version", "openai-beta", "openai-organization", "openai-project"];
 
 /** The tenants and keys whose answers a request may get. */
 export interface CacheScope {
   readonly kind: "tenant" | "shared";
   readonly name: string;
-  /** Hash of the client's credentials where the upstream, not the gateway, checks them; else "". */
+  /** Hash of the client's credentials if the upstream, not the gateway, checks them; else "". */
   readonly credentials: string;
 }
 
@@ -71,7 +70,7 @@ export interface KeyParts {
   readonly scope: CacheScope;
   /** The model that the request's name stands for. */
   readonly model: string;
-  /** Identity of its weights, engine and settings. */
+  /** Version of the model's weights, engine and settings. */
   readonly version: string;
   /** Names of further headers that change answers, in lower case. */
   readonly headers: readonly string[];
@@ -87,17 +86,17 @@ export interface AnswerKey {
   readonly flight: string;
 }
 
-/** The parts of a request's body, each as the one text that equal parts have. */
+/** The parts of a request's body as canonical texts: equal parts have equal texts. */
 interface CanonicalBody {
   /** The fields that are in the key. */
   readonly kept: string;
-  /** How urgent it is. */
+  /** The fields of the request's urgency. */
   readonly terms: string;
 }
 
 /**
- * @param model the name that the upstream gets in place of the body's, where a route has chosen it; absent: the body's
- * @returns undefined if the fields are not all that the bytes say: rounded numbers, or a member that occurs twice
+ * @param model the name in place of the body's, if a route has chosen one; absent: the body's
+ * @returns undefined if the fields lose a part of the bytes: rounded numbers, or a member that occurs twice
  */
 export function canonicalBody({
   path,
@@ -112,7 +111,7 @@ export function canonicalBody({
   const terms: string[] = [];
   let numMarks = Math.max(names.length, 1) + names.length;
   for (const name of names) {
-    // The order of members within a field is seen by the model: in tools, and in the schema that its answer follows.
+    // The model sees the order of members within a field: in tools, and in the schema that its answer follows.
     const value = canonicalJson(body[name], true);
     if (value.text === undefined) return undefined;
     numMarks += value.numMarks;
@@ -132,8 +131,8 @@ export function answerKey(
   body: CanonicalBody,
   { scope, model, version, headers: further }: KeyParts,
 ): AnswerKey {
-  // Lists, so that no part can run into the next. Each part is quoted by itself, since most are those of the request
-  // before.
+  // Lists, so that no part can run into the next. Each part is quoted by itself, since most equal the previous
+  // request's.
   let facts = `[${KEY_VERSION},"${scope.kind}",${quoted(scope.name)},${quoted(scope.credentials)},${quoted(url)}`;
   facts += `,${quoted(model)},${quoted(version)},[`;
   for (const [i, name] of further.entries()) facts += `${i === 0 ? "" : ","}${quoted(name)}`;
@@ -152,8 +151,8 @@ function quotedHeader(headers: IncomingHttpHeaders, name: string): string {
 
 /**
  * The caller's own scope.
- * @param hasOwnKeys whether the gateway checks clients' credentials: else their upstream does, and they are part of the
- * scope
+ * @param hasOwnKeys whether the gateway checks clients' credentials; if not, their upstream does, and they are part of
+ * the scope
  */
 export function tenantScope({ caller, headers }: Pick<GatewayRequest, "caller" | "headers">, hasOwnKeys: boolean) {
   const credentials = hasOwnKeys ? "" : credentialsOf(headers);

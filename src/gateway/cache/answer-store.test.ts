@@ -1,4 +1,4 @@
-/** One suite for every store of answers. Redis is tested where it is installed. */
+/** One suite for every store of answers. Redis is tested if it is installed. */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -143,7 +143,7 @@ for (const [name, make, isThere] of MAKERS) {
       const found = await Promise.all([1, 2, 3, 4].map(async (n) => (await store.get(idOf(n))) !== undefined));
       expect(found).toEqual([true, false, true, true]);
       expect(await store.stats()).toMatchObject({ entries: 3, bytes: one * 3 });
-      // Too large alone: it is not kept, and the one that it replaces is gone.
+      // Too large alone: the answer is not kept, and the replaced one is gone.
       await store.put(idOf(1), answerOf({ body: Buffer.alloc(one * 3) }));
       expect(await store.get(idOf(1))).toBeUndefined();
       expect(await store.stats()).toMatchObject({ entries: 2, bytes: one * 2 });
@@ -157,13 +157,13 @@ for (const [name, make, isThere] of MAKERS) {
       for (let n = 1; n <= 60; n++) {
         nowMs++;
         await store.put(idOf(n), answerOf({ tenant: "large", body }));
-        // What is used stays longer, among those of its tenant.
+        // Used answers stay longer, among those of their tenant.
         if (n >= 2) await store.get(idOf(2));
       }
       expect((await store.get(idOf(0)))?.tenant).toBe("small");
       const [first, used, last] = await Promise.all([1, 2, 60].map((n) => store.get(idOf(n))));
       expect([first, used?.tenant, last?.tenant]).toEqual([undefined, "large", "large"]);
-      // Two of the same size share the room, and what is purged or replaced is counted no more.
+      // Two of the same size share the room; purged and replaced answers no longer count.
       for (let n = 100; n < 130; n++) {
         nowMs++;
         await store.put(idOf(n), answerOf({ tenant: "other", body }));

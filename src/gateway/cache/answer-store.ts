@@ -1,4 +1,7 @@
-/** Where kept answers lie. A store may lose any of them at any time, and may fail: both are misses (see SafeStore). */
+/**
+ * The interface of stores for kept answers. A store may lose an answer at any time, and may fail: both are misses (see
+ * SafeStore).
+ */
 import type { StoredAnswer } from "./stored-answer.js";
 
 /** Chooses the answers to purge: those that match every given field. */
@@ -19,11 +22,11 @@ export interface StoreStats {
 }
 
 export interface AnswerStore {
-  /** Answers at once where that takes microseconds. Never an answer that has expired. */
+  /** Synchronous if that takes microseconds. Never returns an expired answer. */
   get(id: string): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
-  /** Replaces the answer of that id. The least recently used ones go where the bound is passed. */
+  /** Replaces the answer of that id. Beyond the bound, the least recently used answers go. */
   put(id: string, answer: StoredAnswer): void | Promise<void>;
-  /** @returns how many there were */
+  /** @returns the number of deleted answers */
   purge(filter: PurgeFilter): number | Promise<number>;
   stats(): StoreStats | Promise<StoreStats>;
   close(): Promise<void>;

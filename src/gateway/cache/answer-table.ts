@@ -1,6 +1,6 @@
 /**
- * The tables of kept answers and all that changes them, as jobs. They run in a thread (see answer-thread.ts), since the
- * statements for an answer take more time than the gateway's own work for the request.
+ * The tables of kept answers, and their changes as jobs. Jobs run in a thread (see answer-thread.ts), since the
+ * statements for an answer take longer than the gateway's own work for the request.
  */
 import type Database from "libsql";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../../core/errors.js";
@@ -19,7 +19,7 @@ interface KeptAnswer {
   readonly model: string;
   readonly tenant: string;
   readonly tags: readonly string[];
-  /** Size of its form (see stored-answer.ts). */
+  /** Size of the answer's form (see stored-answer.ts). */
   readonly formBytes: number;
 }
 
@@ -55,7 +55,7 @@ export type AnswerDone =
 /** The job that writes answers together. */
 export function keepJob(answers: ReadonlyMap<string, StoredAnswer>, used: Iterable<string>, nowMs: number): Keep {
   const forms = [...answers.values()].map(formOf);
-  // Of its own memory, which goes to the thread without a copy.
+  // Its own memory, which moves to the thread without a copy.
   const bytes = Buffer.allocUnsafeSlow(forms.reduce((sum, { numBytes }) => sum + numBytes, 0));
   let end = 0;
   for (const form of forms) end = writeForm(form, bytes, end);
@@ -67,28 +67,28 @@ export function keepJob(answers: ReadonlyMap<string, StoredAnswer>, used: Iterab
 }
 
 const MAX_BLOBS = 1000;
-/** Rows that are looked at together where room is made. */
+/** Rows that are read together to make room. */
 const NUM_OLDEST = 64;
 /**
- * Where the tenant with the most bytes makes room, this share of the bound stays: to find that tenant costs more than
- * to delete its rows, so more of them go at once.
+ * Share of the bound that stays when the tenant with the most bytes makes room: finding that tenant costs more than
+ * deleting its rows, so more of them go at once.
  */
 const KEPT_SHARE = 15 / 16;
 
 interface Row {
-  /** As text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
+  /** Text: libsql returns the blobs of several rows as ArrayBuffers, which it does not accept as values. */
   readonly id: string;
   readonly bytes: number;
 }
 
 /**
  * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends
- * the process. Texts of clients are stored as blobs, since libsql cuts a text at a NUL.
+ * the process. Clients' texts are stored as blobs, since libsql cuts a text at a NUL.
  */
 export class AnswerTable {
   readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
   readonly #blobs = new Map<string, Buffer>();
-  /** Undefined: to be counted, since a transaction was undone. */
+  /** Undefined: to be counted again, since a transaction was undone. */
   #size: TableSize | undefined;
 
   constructor(
@@ -143,14 +143,14 @@ export class AnswerTable {
     const before = size.get([key]) as { readonly bytes: number } | undefined;
     if (before !== undefined) this.#delete({ id, bytes: before.bytes });
     if (numBytes > this.maxBytes) return;
-    // Before it comes in, so that it is not the one to go where its tenant has no other.
+    // Before the insertion, so that the new answer does not go itself if its tenant has no other.
     this.#makeRoom(numBytes, nowMs, gone);
     insert.run([key, numBytes, nowMs, expiresMs, this.#blob(model), this.#blob(tenant), form]);
     for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
     this.#count(1, numBytes);
   }
 
-  /** Most answers have the model and the tenant of others. */
+  /** The text's blob; kept, since most answers share model and tenant with others. */
   #blob(text: string): Buffer {
     const known = this.#blobs.get(text);
     if (known !== undefined) return known;
@@ -161,8 +161,8 @@ export class AnswerTable {
   }
 
   /**
-   * The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of
-   * the tenant with the most bytes.
+   * Makes room: expired answers go first, then the least recently used; of idempotent answers, which clients count on,
+   * those of the tenant with the most bytes.
    */
   #makeRoom(numBytes: number, nowMs: number, gone: string[]): void {
     if (this.#size!.bytes + numBytes <= this.maxBytes) return;
@@ -184,12 +184,12 @@ export class AnswerTable {
     return { kind: "purged", numPurged: this.#deleteAll(where, values) } as const;
   }
 
-  /** @returns how many rows there were */
+  /** @returns the number of deleted rows */
   #deleteAll(where: string, values: readonly unknown[]): number {
     const { table } = this;
     const run = (sql: string) => this.database.prepare(sql).run([...values]);
     const { entries, bytes } = sizeOf(this.database, table, where, values);
-    // Tags last: the condition may read them.
+    // Tags last, since the condition may read them.
     run(`CREATE TEMP TABLE purged AS SELECT key FROM ${table} WHERE ${where}`);
     this.database.exec(`DELETE FROM ${table} WHERE key IN (SELECT key FROM purged);
       DELETE FROM ${table}_tag WHERE key IN (SELECT key FROM purged); DROP TABLE purged`);
@@ -237,8 +237,8 @@ export function schemaOf(table: AnswerTableName): readonly string[] {
 }
 
 /**
- * Whether no tenant can drive out another's answers: a client counts on its idempotent ones, whatever others send. The
- * index for it takes time with each new answer, so the cache has none.
+ * Whether no tenant can drive out another's answers, as clients count on their idempotent ones. The index for it takes
+ * time with each new answer, so the cache has none.
  */
 export const isFair = (table: AnswerTableName): boolean => table === "idempotency";
 

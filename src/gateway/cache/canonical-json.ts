@@ -1,20 +1,20 @@
 /** One text for each JSON value, without white space. Equal texts mean equal values. */
 
 interface Canonical {
-  /** Undefined if the value's bytes may say more than the value: then equal texts need not mean equal requests. */
+  /** Undefined if the value lacks a part of its bytes: equal texts then need not mean equal requests. */
   readonly text: string | undefined;
   /** Commas, colons and opening brackets of the value, which its bytes have too unless a member occurs twice. */
   readonly numMarks: number;
 }
 
-/** JSON that was read nests less deeply (see MAX_JSON_DEPTH); the bound guards values from elsewhere. */
+/** Parsed JSON nests less deeply (see MAX_JSON_DEPTH); the bound guards values from elsewhere. */
 const MAX_DEPTH = 128;
 
 /**
  * @param value parsed JSON; long lists of ids may be Int32Arrays
- * @param keepsOrder members stay in their order, as where a schema's decides what a model writes first; else they are
- * sorted
- * @returns no text where a number was rounded when it was parsed: an integer beyond 2⁵³, or one that became infinite
+ * @param keepsOrder keeps the members' order, as in a schema, where it decides what a model writes first; else sorts
+ * them
+ * @returns no text if parsing rounded a number: an integer beyond 2⁵³, or one that became infinite
  */
 export function canonicalJson(value: unknown, keepsOrder = false): Canonical {
   const writer = new Writer(keepsOrder);
@@ -46,7 +46,7 @@ class Writer {
 
   #number(value: number): string {
     if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) this.isExact = false;
-    // −0 is 0 for JSON.stringify, and another bias for nobody.
+    // JSON.stringify writes −0 as 0; as a bias, both are the same.
     return JSON.stringify(value);
   }
 
@@ -56,7 +56,7 @@ class Writer {
     const members: string[] = [];
     for (const name of names) {
       const each = value[name];
-      // Absent for JSON.
+      // JSON omits undefined members.
       if (each === undefined) continue;
       members.push(`${JSON.stringify(name)}:${this.write(each, depth + 1)}`);
     }

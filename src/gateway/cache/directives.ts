@@ -1,4 +1,4 @@
-/** Reads a request's wishes about caches from `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
+/** Reads a request's directives to caches from `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 
@@ -7,11 +7,11 @@ const MAX_TAGS = 8;
 const TAG = /^[\w.:/@+-]{1,128}$/;
 
 export interface Directives {
-  /** A kept answer is not wanted; the new one is kept. */
+  /** No kept answer is used; the new one is kept. */
   readonly noCache: boolean;
   /** No answer is looked up or kept. */
   readonly noStore: boolean;
-  /** Only a kept answer is wanted. */
+  /** Only a kept answer may be used. */
   readonly onlyIfCached: boolean;
   /** Greatest age of a kept answer in seconds. */
   readonly maxAgeSeconds: number | undefined;
@@ -22,7 +22,7 @@ const NONE: Directives = { noCache: false, noStore: false, onlyIfCached: false, 
 /** RFC 9111, 1.2.2: a larger number of seconds counts as this one. */
 const MAX_SECONDS = 2 ** 31;
 
-/** Unknown directives are ignored, as RFC 9111 wants; `max-age` that is no number counts as 0. */
+/** Unknown directives are ignored, as RFC 9111 wants; a `max-age` that is not a number counts as 0. */
 export function directivesOf({ "cache-control": header, pragma }: IncomingHttpHeaders): Directives {
   if (header === undefined) return pragma === "no-cache" ? { ...NONE, noCache: true } : NONE;
   const words = header.toLowerCase().split(",", 32);

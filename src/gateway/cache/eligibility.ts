@@ -7,7 +7,7 @@ export interface AnswerRules {
    * at something that changes.
    */
   readonly isOwnEngine: boolean;
-  /** The operator says that another engine gives the same answer to the same request. */
+  /** The operator states that another engine, too, gives the same answer to the same request. */
   readonly assumesDeterministic: boolean;
   /** The operator accepts one sampled answer for all equal requests. */
   readonly keepsSampled: boolean;
@@ -21,16 +21,16 @@ const GREEDY_BELOW = 1e-5;
 
 /** Fields by which an answer depends on state elsewhere, or changes it. */
 const STATE: readonly string[] = ["previous_response_id", "conversation", "background", "container"];
-/** Fields by which an answer depends on the world. */
+/** Fields by which an answer depends on the outside world. */
 const OUTSIDE: readonly string[] = ["web_search_options", "mcp_servers"];
 
-/** Parts of a prompt that name a thing elsewhere. In texts, quotes are escaped, so only members match. */
+/** Parts of a prompt that refer to something elsewhere. In strings, quotes are escaped, so only members match. */
 const REFERENCES =
   /"(?:url|image_url|file_url|audio_url|video_url)":"(?:https?|s3|gs|file):|"(?:file_id|item_reference)"/;
 
 /**
  * @param canonical the body's fields in canonical JSON
- * @returns why not; undefined: the answer is a function of the request
+ * @returns the reason not to keep the answer; undefined: it is a function of the request
  */
 export function ineligible(
   { route, path, body }: Pick<GatewayRequest, "route" | "path" | "body">,
@@ -50,12 +50,11 @@ export function ineligible(
   return isGreedy(body, isOwnEngine) || (route.takesSeed && isSeeded(body)) ? undefined : "sampled";
 }
 
-/** Samplers of llama.cpp that draw at temperature 0, too, unless they are 0. */
+/** Samplers of llama.cpp that draw even at temperature 0, unless they are 0. */
 const DRAWING = ["xtc_probability", "dynatemp_range"];
 
 /**
- * Without a temperature the model's own default holds, which is rarely greedy. No tokens are chosen where none are
- * wanted.
+ * Without a temperature the model's own default holds, which is rarely greedy. A request for no tokens chooses none.
  */
 function isGreedy(body: RequestBody, isOwnEngine: boolean): boolean {
   const { temperature, max_tokens: maxTokens } = body;
@@ -64,12 +63,15 @@ function isGreedy(body: RequestBody, isOwnEngine: boolean): boolean {
   return typeof temperature === "number" && (isOwnEngine ? temperature < GREEDY_BELOW : temperature === 0);
 }
 
-/** The client's own seed. The gateway draws one for our engine where there is none, another for each request. */
+/** The client's own seed. Without one, the gateway draws a new one for our engine at each request. */
 function isSeeded({ seed }: RequestBody): boolean {
   return typeof seed === "number" && Number.isSafeInteger(seed);
 }
 
-/** A provider's own tools search the web or run code. Functions have no type in Anthropic's form, or "custom". */
+/**
+ * Whether all tools are functions: a provider's own tools search the web or run code. Functions have no type in
+ * Anthropic's form, or "custom".
+ */
 function areFunctions(tools: unknown): boolean {
   if (!Array.isArray(tools)) return true;
   return tools.every((tool) => {

@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** With the answers' thread: a database in memory has none. */
+/** A store with the answers' thread: a database in memory has none. */
 function openInFolder(maxBytes: number, maxMemoryBytes: number): EmbeddedStore {
   const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
   closing.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -58,7 +58,7 @@ test("the embedded store writes answers that come together in one transaction, a
   await written[0];
   const next = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
   for (const id of ids) expect(next.get(id)).toEqual(answerOf({ tags: ["a"] }));
-  // Of another gateway, after this one has opened: a miss, and replaced.
+  // Stored by another gateway after this one has opened: a miss, and replaced.
   await next.put(idOf(5), answerOf({ tags: ["b"] }));
   expect(store.get(idOf(5))).toBeUndefined();
   await store.put(idOf(5), answerOf({ status: 201, tags: ["b"] }));
@@ -108,7 +108,7 @@ test("an answer that made room is gone from memory too", async () => {
   for (const n of [1, 2, 3]) {
     nowMs++;
     await store.put(idOf(n), answer);
-    // From now on it is in memory; its use is written with the next answer, at that time.
+    // The answer is now in memory; its use is written with the next answer, at that time.
     expect(store.get(idOf(n))).toBeDefined();
   }
   expect([1, 2, 3].map((n) => store.get(idOf(n)) !== undefined)).toEqual([false, true, true]);

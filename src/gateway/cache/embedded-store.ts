@@ -1,6 +1,6 @@
 /**
- * Kept answers in cache.db, with those used last in memory too. They outlast the process. A thread writes them (see
- * answer-table.ts); they are read here, since a read takes microseconds.
+ * Kept answers in cache.db, which outlast the process; those used last are in memory too. A thread writes answers (see
+ * answer-table.ts); this thread reads them, since a read takes microseconds.
  */
 import type Database from "libsql";
 import { errorFromRecord } from "../../core/errors.js";
@@ -26,17 +26,17 @@ import { bytesOf, decodeAnswer, type StoredAnswer } from "./stored-answer.js";
 interface EmbeddedStoreOptions {
   readonly table: AnswerTableName;
   readonly maxBytes: number;
-  /** Bound of the part in memory. */
+  /** Upper bound of the part in memory. */
   readonly maxMemoryBytes: number;
 }
 
 /** Kept answers are written together: a transaction costs more than a row, and memory has them until then. */
 const WAIT_MS = 50;
-/** A group of so many answers waits for no more. */
+/** A group of this many answers is written at once. */
 const MAX_COMING = 64;
-/** Uses of answers that are noted together, since a write costs more than a read. */
+/** Uses of answers noted together, since a write costs more than a read. */
 const MAX_NOTED_USES = 256;
-/** Where more bytes wait for the disk, further answers of the cache are not kept. */
+/** While more bytes wait for the disk, the cache keeps no further answers. */
 const MAX_UNWRITTEN_BYTES = 32 * 1024 * 1024;
 
 /** Answers that are written together. */
@@ -54,10 +54,10 @@ export class EmbeddedStore implements AnswerStore {
   readonly #keys: KeyFilter;
   readonly #runner: JobRunner;
   readonly #used = new Set<string>();
-  /** Answers that the database does not have yet. */
+  /** Answers that are not in the database yet. */
   readonly #unwritten = new Map<string, StoredAnswer>();
   #unwrittenBytes = 0;
-  /** Takes answers until its turn comes, so it grows while another job runs. */
+  /** The group that takes new answers until its turn comes, so it grows while another job runs. */
   #coming: Group | undefined;
   #lastTurn: Promise<unknown> = Promise.resolve();
   #numPurging = 0;
@@ -78,14 +78,14 @@ export class EmbeddedStore implements AnswerStore {
   }
 
   get(id: string): StoredAnswer | undefined {
-    // The database may have an older answer than the one that is still to be written.
+    // The database may have an older answer than the unwritten one.
     const known = this.#memory.get(id) ?? this.#unwritten.get(id);
     if (known !== undefined) {
       if (known.expiresMs <= this.now()) return undefined;
       this.#noteUse(id);
       return known;
     }
-    // An answer that is being purged would stay in memory.
+    // If it were read now, an answer under purge would stay in memory.
     if (this.#numPurging > 0 || !this.#keys.mayHave(id)) return undefined;
     const row = this.#get.get([keyOf(id)]) as { answer: Buffer; expires_ms: number } | undefined;
     if (row === undefined || row.expires_ms <= this.now()) return undefined;
@@ -99,7 +99,7 @@ export class EmbeddedStore implements AnswerStore {
   put(id: string, answer: StoredAnswer): Promise<void> {
     const isCache = this.options.table === "cache_exact";
     if (isCache && this.#unwrittenBytes > MAX_UNWRITTEN_BYTES) return Promise.resolve();
-    // Most answers are never used again. An answer that is used comes into memory then.
+    // Most answers are never used again. A used answer enters memory then.
     this.#memory.delete(id);
     this.#unwritten.set(id, answer);
     this.#keys.add(id);
@@ -117,7 +117,7 @@ export class EmbeddedStore implements AnswerStore {
     this.#numPurging++;
     this.#memory.purge(filter);
     for (const [id, answer] of this.#unwritten) if (fits(filter, id, answer)) this.#unwritten.delete(id);
-    // Answers that come from now on are not purged.
+    // Later answers are not purged.
     if (this.#coming !== undefined) this.#write(this.#coming);
     this.#coming = undefined;
     try {
@@ -145,10 +145,10 @@ export class EmbeddedStore implements AnswerStore {
     const written = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    // Notes of uses have no caller that a failure would reach.
+    // No caller waits for a note of uses, so its failure reaches nobody.
     written.catch(() => {});
     const group: Group = { answers: new Map(), numBytes: 0, isDue: false, written, settle };
-    // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
+    // A kept answer may be lost; a client that repeats an idempotent request after a crash counts on its answer.
     setTimeout(() => this.#write(group), this.options.table === "cache_exact" ? WAIT_MS : 0);
     return group;
   }

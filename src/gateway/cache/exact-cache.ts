@@ -1,6 +1,6 @@
 /**
- * The exact cache: a policy that gives the kept answer to a request that is equal in everything that the answer is a
- * function of, and lets equal requests under way share one run.
+ * The exact cache: a policy that answers a request with the kept answer of an equal one, and lets equal requests under
+ * way share one run. Requests are equal in everything that determines the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
@@ -46,12 +46,9 @@ export interface CacheSettings {
 
 /** The facts about a model that its answers depend on. */
 export interface CachedModel {
-  /** Its own name, whatever the client calls it. */
+  /** The model's own name, whatever the client calls it. */
   readonly name: string;
-  /**
-   * Changes whenever its weights, its engine or their settings do. Undefined while that is unknown: nothing is looked
-   * up or kept.
-   */
+  /** Changes with the model's weights, engine and settings. Undefined while unknown: nothing is looked up or kept. */
   readonly version: string | undefined;
   readonly isOwnEngine: boolean;
   readonly settings: CacheSettings;
@@ -59,7 +56,7 @@ export interface CachedModel {
 
 export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
 
-/** How a model's requests ended at the cache, and the tokens of the answers that were given again. */
+/** The outcomes of a model's requests at the cache, and the tokens of repeated answers. */
 interface CacheCounts extends Record<CacheResult, number> {
   savedPromptTokens: number;
   savedOutputTokens: number;
@@ -75,10 +72,11 @@ export interface CacheStats extends StoreStats {
 
 interface ExactCacheOptions {
   readonly store: AnswerStore;
-  /** @returns undefined where the model has no cache */
+  /** @returns undefined if the model has no cache */
   modelOf(name: string): CachedModel | undefined;
   /**
-   * The gateway checks clients' keys itself. If not, the upstream does, and requests with different keys share nothing.
+   * Whether the gateway checks clients' keys itself. If not, the upstream does, and requests with different keys share
+   * nothing.
    */
   hasOwnKeys(): boolean;
   onResult?(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
@@ -87,10 +85,7 @@ interface ExactCacheOptions {
 
 /** After this many failed runs of other requests, a request stops waiting and is sent by itself. */
 const MAX_FAILED_RUNS = 2;
-/**
- * Headers of an answer that are kept: they describe its bytes. Other headers are about the moment, or about another
- * client.
- */
+/** Kept headers of an answer: they describe its bytes. Other headers are about the moment, or about another client. */
 const KEPT_HEADERS: readonly string[] = ["content-type", "cache-control", "x-accel-buffering", "x-millrace-unenforced"];
 
 /** A request that the cache may answer. */
@@ -103,7 +98,7 @@ interface Candidate {
 
 interface Running {
   readonly run: SharedRun;
-  /** The request that the run answers first: its record has the counts. */
+  /** The request that started the run: its record has the counts. */
   readonly leader: GatewayRequest;
 }
 
@@ -112,9 +107,9 @@ export class ExactCache implements Policy {
   readonly #runs = new Map<string, Running>();
   readonly #now: () => number;
   readonly #startedMs: number;
-  /** By the model's own name. */
+  /** Counts by the model's own name. */
   readonly #counts = new Map<string, CacheCounts>();
-  /** A purge may have been meant for the answer of a run that began before it. */
+  /** Number of purges: one may be meant for the answer of a run that began before it. */
   #numPurges = 0;
 
   readonly #identityOf = (name: string) => {
@@ -130,7 +125,7 @@ export class ExactCache implements Policy {
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     if (!CACHEABLE_PATHS.includes(request.path)) return next(request, sink);
     const { model: name, record } = request;
-    // A route may have come here with another model, which has failed.
+    // A route may have tried another model before, which has failed.
     record.kept = undefined;
     record.notes.delete(CACHE_NOTE);
     const model = this.options.modelOf(name);
@@ -178,7 +173,7 @@ export class ExactCache implements Policy {
       : this.#lead(request, sink, next, candidate, result));
   }
 
-  /** @returns why the request is none, in a word */
+  /** @returns the reason, in a word, if the request is no candidate */
   #candidate(request: GatewayRequest, model: CachedModel, { noStore }: Directives): Candidate | Bypass {
     const { version, settings } = model;
     if (noStore) return "no-store";
@@ -325,8 +320,8 @@ export class ExactCache implements Policy {
 }
 
 /**
- * no-store: the client's wish; version: it is unknown what answers; size: a large body; inexact: a body that says more
- * than its fields.
+ * no-store: the client's directive; version: the model's version is unknown; size: a large body; inexact: the fields
+ * lose a part of the body.
  */
 type Bypass = Ineligible | "no-store" | "version" | "size" | "inexact";
 
@@ -336,7 +331,7 @@ function notCached(got: string): MillraceError {
   });
 }
 
-/** A policy behind this one may have a kept answer of its own, which says so. */
+/** Marks an answer, unless a later policy has marked it as its own kept answer. */
 class MarkingSink extends PassingSink {
   constructor(
     next: AnswerSink,
@@ -371,7 +366,7 @@ function keptHeaders({ headers }: AnswerHead): OutgoingHttpHeaders {
   return kept;
 }
 
-/** As the upstream's last attempt reported it, else read from the answer. */
+/** The usage that the upstream's last attempt reported, else the answer's own. */
 export function usageOf(
   answer: Pick<RunAnswer, "body"> | undefined,
   { record }: GatewayRequest,

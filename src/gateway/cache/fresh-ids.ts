@@ -1,6 +1,4 @@
-/**
- * Gives an answer that is sent again an id and a time of its own, since clients and stores tell answers by their ids.
- */
+/** Gives a repeated answer an id and a time of its own, since clients and stores identify answers by their ids. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 
@@ -14,7 +12,7 @@ const MAX_HELD_BYTES = 8 * 1024 * 1024;
 
 /**
  * Only whole members are replaced. Text within an answer cannot match one, since its quotes are escaped. Ids of items
- * and calls stay: clients send them back in the next request, which then again equals a request that was answered.
+ * and calls stay: clients send them back in the next request, which then still equals an earlier request.
  */
 export class FreshIds extends PassingSink {
   #isWhole = false;
@@ -76,7 +74,7 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
     ["created", created],
     ["created_at", createdAt],
   ] as const) {
-    // Another length would change the answer's.
+    // A number of another length would change the answer's length.
     if (typeof value !== "number" || String(value).length !== String(nowSeconds).length) continue;
     for (const space of ["", " "]) edits.push([`"${name}":${space}${value}`, `"${name}":${space}${nowSeconds}`]);
   }
@@ -85,7 +83,7 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
 }
 
 /**
- * The time at which a response was completed, which only the last event of a stream has. It counts only right after the
+ * Edits of a response's completion time, which only a stream's last event has. The time counts only right after the
  * `created_at` of this response, which no request and no model can know: a member of the same name in metadata or in a
  * tool's input stays.
  */
@@ -131,7 +129,7 @@ function edited(bytes: Buffer, edits: readonly (readonly [string, string])[]): B
   for (const [from, to] of edits) {
     for (let at = bytes.indexOf(from); at >= 0; at = bytes.indexOf(from, at + from.length)) {
       const after = bytes[at + from.length];
-      // A longer number.
+      // The value is the beginning of a longer number.
       if (after !== undefined && after >= 0x30 && after <= 0x39) continue;
       copy ??= Buffer.from(bytes);
       copy.write(to, at, "latin1");

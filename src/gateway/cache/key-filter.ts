@@ -1,4 +1,4 @@
-/** Tells without a search that a table does not have a key, as is so for most requests. */
+/** Detects, without a search, a key that a table lacks, as for most requests. */
 import type Database from "libsql";
 
 /**
@@ -11,7 +11,7 @@ const NUM_BYTES = 16 ** DIGITS / 8;
 export class KeyFilter {
   readonly #bits = new Uint8Array(NUM_BYTES);
 
-  /** @param id hexadecimal @returns false: it was surely not added */
+  /** @param id hexadecimal @returns false: the id was surely not added */
   mayHave(id: string): boolean {
     const place = placeOf(id);
     return (this.#bits[place >> 3]! & (1 << (place & 7))) !== 0;

@@ -1,4 +1,4 @@
-/** A store that is opened at the first use. Where that fails the use fails, and the next one opens it again. */
+/** A store that is opened at the first use. If opening fails, the use fails, and the next use tries again. */
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import type { StoredAnswer } from "./stored-answer.js";
 

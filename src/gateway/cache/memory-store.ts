@@ -10,14 +10,11 @@ interface Owned {
 
 export class MemoryStore implements AnswerStore {
   readonly #answers = new Map<string, StoredAnswer>();
-  /** Of the tenants by name in a fair store, else of all together under "". */
+  /** Answers by tenant in a fair store, else all together under "". */
   readonly #owned = new Map<string, Owned>();
   #numBytes = 0;
 
-  /**
-   * @param isFair room is made by the tenant with the most bytes; else by the least recently used answers, whosever
-   * they are
-   */
+  /** @param isFair the tenant with the most bytes makes room; else the least recently used answers of any tenant */
   constructor(
     private readonly maxBytes: number,
     private readonly now: () => number = Date.now,
@@ -41,7 +38,7 @@ export class MemoryStore implements AnswerStore {
     this.delete(id);
     const numBytes = bytesOf(answer);
     if (numBytes > this.maxBytes) return;
-    // Before it comes in, so that it is not the one to go where its tenant has no other.
+    // Before the insertion, so that the new answer does not go itself if its tenant has no other.
     while (this.#numBytes + numBytes > this.maxBytes) this.#dropOne();
     this.#answers.set(id, answer);
     this.#ownedBy(answer).ids.add(id);
@@ -55,7 +52,7 @@ export class MemoryStore implements AnswerStore {
     this.delete(oldest!);
   }
 
-  /** @returns whether there was one */
+  /** @returns whether the answer existed */
   delete(id: string): boolean {
     const answer = this.#answers.get(id);
     if (answer === undefined) return false;

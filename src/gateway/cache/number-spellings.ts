@@ -1,6 +1,6 @@
 /**
- * Tells apart numbers that are equal here and written differently. Upstreams in Python write `1.0` and `1` into a
- * prompt as they came, for instance from the schema of a tool.
+ * Tells apart numbers that are equal here but written differently. Upstreams in Python copy `1.0` and `1` into a prompt
+ * as written, for instance from the schema of a tool.
  */
 
 const QUOTE = 0x22;
@@ -9,23 +9,23 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const MINUS = 0x2d;
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
-/** Signs that may stand in a number, beside digits: "+", "-", ".", "E", "e". */
+/** Characters of a number, beside digits: "+", "-", ".", "E", "e". */
 const isMark = (byte: number): boolean => byte === 0x2e || byte === MINUS || byte === 0x2b || (byte | 0x20) === 0x65;
-/** Longer integers may be written in another way than they are. */
+/** Longer integers may not be written back as they were. */
 const EXACT_DIGITS = 15;
 
 /**
  * @param bytes JSON that `body` was parsed from
- * @returns a text that differs between requests whose numbers are equal but written differently; "": JSON.stringify
- * writes every number as it is in the request
+ * @returns a text that differs between requests with equal numbers in different spellings; "": JSON.stringify writes
+ * every number as the request does
  */
 export function spellingsOf(body: Readonly<Record<string, unknown>>, bytes: Uint8Array): string {
   const odd = oddNumbers(bytes);
-  // The places of numbers are those in the bytes, so the order of the fields is a part of them.
+  // Numbers are placed by their order in the bytes, so the order of the fields is part of the text.
   return odd === "" ? "" : JSON.stringify([Object.keys(body), odd]);
 }
 
-/** The numbers below the outermost fields that are written in an odd way, with their places among all. */
+/** The numbers below the outermost fields with an unusual spelling, with their index among all numbers. */
 function oddNumbers(bytes: Uint8Array): string {
   const odd: string[] = [];
   let depth = 0;
@@ -35,7 +35,7 @@ function oddNumbers(bytes: Uint8Array): string {
     if (byte === QUOTE) {
       for (i++; i < bytes.length && bytes[i] !== QUOTE; i++) if (bytes[i] === BACKSLASH) i++;
     }
-    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
+    // Setting bit 5 maps "[" to "{" and "]" to "}"; no other byte in these places maps to them.
     else if ((byte | 0x20) === OPEN_BRACE) depth++;
     else if ((byte | 0x20) === CLOSE_BRACE) depth--;
     else if (depth > 1 && (byte === MINUS || isDigit(byte))) {

@@ -1,6 +1,6 @@
 /**
- * Kept answers in Redis, for several gateways. The bound in bytes and the order of use are the gateways' own, whatever
- * Redis is set to evict.
+ * Kept answers in Redis, for several gateways. The gateways themselves keep the bound in bytes and the order of use,
+ * whatever Redis is set to evict.
  */
 import type { Redis } from "ioredis";
 import { sha256 } from "./answer-key.js";
@@ -9,21 +9,21 @@ import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored
 
 interface RedisStoreOptions {
   readonly url: string;
-  /** Begins every key, in braces: a cluster then keeps all of them on one node, as scripts need. */
+  /** Prefix of every key, in braces: a cluster then keeps all keys on one node, as scripts need. */
   readonly prefix: string;
   readonly maxBytes: number;
-  /** Room is made by the tenant with the most bytes; else by the least recently used answers, whosever they are. */
+  /** The tenant with the most bytes makes room; else the least recently used answers of any tenant. */
   readonly isFair: boolean;
   readonly commandTimeoutMs?: number;
 }
 
-/** An answer that comes later is a miss: making a new one may take less. */
+/** A later answer is a miss: making a new one may take less. */
 const COMMAND_TIMEOUT_MS = 250;
 const SCAN_COUNT = 500;
 
 /**
- * KEYS: uses, facts, bytes, owners by their bytes. ARGV: prefix of answers, id. Uses of an owner are under a key of its
- * own. In a fair store, `uses` itself has what an earlier release put there, which goes first.
+ * KEYS: uses, facts, bytes, owners by their bytes. ARGV: prefix of answers, id. Each owner's uses have a key of their
+ * own. In a fair store, `uses` itself has the answers of an earlier release, which go first.
  */
 const DROPPING = `
 local function drop(id, uses)
@@ -44,7 +44,7 @@ end`;
 
 /**
  * Further ARGV: answer, its bytes, facts, time of use, lifetime in ms, most bytes, owner or "". Room is made before the
- * answer comes in, so that it is not the one to go where its tenant has no other.
+ * insertion, so that the new answer does not go itself if its tenant has no other.
  */
 const PUT = `${DROPPING}
 drop(ARGV[2], KEYS[1])
@@ -81,7 +81,7 @@ return drop(ARGV[2], KEYS[1])`;
 
 interface Facts extends Pick<StoredAnswer, "model" | "tenant" | "tags" | "expiresMs"> {
   readonly bytes: number;
-  /** Name of the tenant in keys, where the store is fair. */
+  /** The tenant's name in keys, if the store is fair. */
   readonly owner?: string;
 }
 
@@ -101,7 +101,7 @@ export class RedisStore implements AnswerStore {
 
   /**
    * Connects in the background, and again after every failure.
-   * @param onError told of each failure of the connection
+   * @param onError called at each failure of the connection
    */
   static async open(options: RedisStoreOptions, onError: (error: Error) => void, now = Date.now): Promise<RedisStore> {
     const { Redis } = await import("ioredis");
@@ -127,7 +127,7 @@ export class RedisStore implements AnswerStore {
     const bytes = await this.redis.getBuffer(this.#answers + id);
     const answer = bytes === null ? undefined : decodeAnswer(bytes);
     if (answer === undefined || answer.expiresMs <= this.now()) return undefined;
-    // XX: an answer that is being removed stays so.
+    // XX: an answer under removal is not added again.
     const owner = this.#ownerOf(answer);
     const uses = this.#keys[0] + (owner === "" ? "" : `:${owner}`);
     this.redis.zadd(uses, "XX", this.now(), id).catch(() => {});

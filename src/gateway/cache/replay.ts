@@ -75,7 +75,7 @@ class Replay {
     return dueMs - (performance.now() - this.#beganMs);
   }
 
-  /** End of the bytes to send now: all that are due, in pieces of bounded size that end with an event. */
+  /** End of the bytes to send now: all due bytes, in pieces of bounded size that end with an event. */
   #nextEnd(): number {
     let end = this.#sent;
     while (this.#mark < this.marks.length && end - this.#sent < WRITE_BYTES && this.#waitMs() <= 0) {

@@ -2,13 +2,13 @@
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import type { StoredAnswer } from "./stored-answer.js";
 
-/** A store that failed is not asked for this long, so that requests do not wait for it one by one. */
+/** A failed store is not used for this long, so that requests do not wait for it one by one. */
 const REST_MS = 1000;
 
 export class SafeStore implements AnswerStore {
   #restsUntilMs = 0;
 
-  /** @param onFailure told of each failure that begins a rest */
+  /** @param onFailure called at each failure that begins a rest */
   constructor(
     private readonly store: AnswerStore,
     private readonly onFailure: (thrown: unknown) => void,
@@ -34,7 +34,7 @@ export class SafeStore implements AnswerStore {
     }
   }
 
-  /** Fails where the store does: the caller of a purge has to know. */
+  /** Fails with the store: the caller of a purge has to know. */
   purge(filter: PurgeFilter): number | Promise<number> {
     return this.store.purge(filter);
   }

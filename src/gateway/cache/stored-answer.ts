@@ -1,15 +1,18 @@
-/** A kept answer, and its form as bytes: a checksum, a line of JSON about it, then its body as the upstream sent it. */
+/**
+ * A kept answer, and its form as bytes: a checksum, a line of JSON about the answer, then its body as the upstream sent
+ * it.
+ */
 import { hash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
 import { quoted } from "../../core/quoted-text.js";
 import type { TokenCounts } from "../usage/record.js";
 
 export interface StoredAnswer {
-  /** The model that gave it. */
+  /** The model that answered. */
   readonly model: string;
   /** Owner of the answer. */
   readonly tenant: string;
-  /** Names under which it can be purged. */
+  /** Names under which the answer can be purged. */
   readonly tags: readonly string[];
   /** Milliseconds since 1970. */
   readonly createdMs: number;
@@ -24,7 +27,7 @@ export interface StoredAnswer {
   readonly marks: readonly number[];
   /** Token counts as the upstream reported them. */
   readonly usage: TokenCounts | undefined;
-  /** Hash of the request that it answers; "" where the key says that. */
+  /** Hash of the answered request; "" if the key identifies it. */
   readonly check: string;
   readonly body: Buffer;
 }
@@ -37,7 +40,7 @@ export function bytesOf({ body, marks, tags }: StoredAnswer): number {
 }
 
 const LENGTH_BYTES = 4;
-/** Enough to notice damage; it does not protect against forgery. */
+/** Enough to notice damage, but not forgery. */
 const CHECKSUM_BYTES = 8;
 const HEAD_START = CHECKSUM_BYTES + LENGTH_BYTES;
 /** Changes with the form; answers of another form are misses. */
@@ -54,14 +57,14 @@ interface EncodedForm {
   readonly head: string;
   readonly headBytes: number;
   readonly body: Buffer;
-  /** Of the whole. */
+  /** Bytes of the whole form. */
   readonly numBytes: number;
 }
 
 export function formOf(answer: StoredAnswer): EncodedForm {
   const { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check, body } =
     answer;
-  // Part by part, which takes half of the time of JSON.stringify for the whole.
+  // Part by part: half the time of JSON.stringify for the whole.
   let head = `{"form":${FORM},"model":${quoted(model)},"tenant":${quoted(tenant)},"check":${quoted(check)}`;
   head += `,"tags":${listJson(tags)},"createdMs":${createdMs},"expiresMs":${expiresMs},"status":${status}`;
   head += `,"headers":${JSON.stringify(headers)},"isEventStream":${isEventStream},"marks":${listJson(marks)}`;
@@ -91,10 +94,7 @@ export function encodeAnswer(answer: StoredAnswer): Buffer {
   return bytes;
 }
 
-/**
- * @returns undefined for bytes that are no answer of this form, which another release may have kept, or that are
- * damaged
- */
+/** @returns undefined for damaged bytes, and for the form of another release */
 export function decodeAnswer(bytes: Buffer): StoredAnswer | undefined {
   if (bytes.length < HEAD_START) return undefined;
   const end = HEAD_START + bytes.readUInt32LE(CHECKSUM_BYTES);

@@ -10,7 +10,7 @@ test("a stream is whole by its last event that is no comment, however lines end"
   expect(isWhole(chunk(null) + chunk("stop") + DONE)).toBe(true);
   expect(isWhole(`${chunk("stop")}${DONE}: ping\n\n: ping\n\n`)).toBe(true);
   expect(isWhole((chunk(null) + chunk("length") + DONE).replaceAll("\n", "\r\n"))).toBe(true);
-  // These separators end lines in JavaScript, and not in streams.
+  // These separators end lines in JavaScript, but not in streams.
   const response = { status: "completed", instructions: "a\u2028b\u2029c" };
   const completed = `data: ${JSON.stringify({ type: "response.completed", response })}\n\n`;
   expect(isWhole(completed, "/v1/responses")).toBe(true);

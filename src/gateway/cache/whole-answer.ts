@@ -1,12 +1,15 @@
 /**
- * Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of
- * the moment.
+ * Decides whether an answer's bytes are a whole answer that may be given again: without an error, and without an end
+ * for a reason of the moment.
  */
 
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
 
-/** Why the model ended, in every API. Not among them: aborts, and a provider's filters, which judge anew each time. */
+/**
+ * The model's own reasons to end, in every API. Aborts are not among them, nor a provider's filters, which judge anew
+ * each time.
+ */
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
 const UNBOUNDED = new Set(OWN_ENDS);
 const REGULAR_ENDS = new Set([...OWN_ENDS, "length", "max_tokens"]);
@@ -19,7 +22,7 @@ const LAST_EVENT_BYTES = 4 * 1024 * 1024;
 type Ends = ReadonlySet<string>;
 /**
  * @param path of the request
- * @param isBounded somebody else than the client limited the length: an answer that ends at that limit is not whole
+ * @param isBounded someone other than the client limited the length: an answer that ends at that limit is not whole
  */
 export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer, isBounded = false): boolean {
   const ends = isBounded ? UNBOUNDED : REGULAR_ENDS;
@@ -50,7 +53,7 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
 /** Strings in events are escaped, so the model's text cannot look like a member or an event. */
 function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
   const text = body.toString();
-  // Looking for the word is cheap, and most answers do not have it.
+  // The word is cheap to find, and most answers lack it.
   if (text.includes("error") && ERROR_EVENT.test(text)) return false;
   const last = lastEvent(text);
   switch (path) {
@@ -72,7 +75,7 @@ function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
   }
 }
 
-/** The last event that is no comment. */
+/** The last event that is not a comment. */
 function lastEvent(text: string): string {
   let rest = text.trimEnd();
   while (rest !== "") {

@@ -48,7 +48,7 @@ test("failures stop a canary, unless the others fail as often", () => {
   expect(breachOf(canary, stable, LIMITS)).toEqual({ kind: "failing", because });
   for (let i = 0; i < 20; i++) stable.add(bad());
   expect(breachOf(canary, stable, LIMITS)).toBeUndefined();
-  // Of others without a request nothing is known.
+  // Nothing is known about others without a request.
   expect(breachOf(canary, new Arm(), LIMITS)).toBeUndefined();
 });
 

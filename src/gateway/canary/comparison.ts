@@ -4,7 +4,7 @@ import { type Bounds, LogFigures } from "./log-figures.js";
 /** How a request that reached an instance ended. */
 export interface Sample {
   readonly hasFailed: boolean;
-  /** Time to the first token; undefined for answers that are no streams. */
+  /** Time to the first token; undefined for answers that are not streams. */
   readonly ttftMs: number | undefined;
   /** Time per output token after the first, of streams. */
   readonly tpotMs: number | undefined;
@@ -25,7 +25,7 @@ export interface CanaryLimits {
 const TIMES = ["ttftMs", "tpotMs", "durationMs"] as const;
 type Time = (typeof TIMES)[number];
 
-/** The requests of one side. */
+/** The figures of one side's requests. */
 export class Arm {
   readonly times: Readonly<Record<Time, LogFigures>> = {
     ttftMs: new LogFigures(),
@@ -42,15 +42,15 @@ export class Arm {
   }
 }
 
-/** Why a canary ends before its time. */
+/** Why a canary ends early. */
 interface Breach {
   readonly kind: "slower" | "failing";
   readonly because: string;
 }
 
-/** A canary that fails as often as this is no accident. */
+/** Fewer failures of a canary may be accidents. */
 const MIN_FAILED = 3;
-/** One look in two thousand is wrong. Failures are counted at each of them, so few looks see a new one. */
+/** Wrong at one look in two thousand. Only a look after a new failure can err anew, and these are few. */
 const Z_FAILED = 3.29;
 
 /** Wilson's bounds of the share of failed requests. */
@@ -75,7 +75,7 @@ const NAMES: Readonly<Record<Time, string>> = {
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-/** @returns the limit that is surely exceeded; undefined where none is */
+/** @returns the limit that is surely exceeded; undefined: none */
 export function breachOf(canary: Arm, stable: Arm, limits: CanaryLimits): Breach | undefined {
   const { numFailed, numRequests } = canary;
   const [failed, usual] = [failures(canary), failures(stable)];
@@ -110,8 +110,7 @@ const ratioText = ({ value, low, high }: Bounds): string =>
   `${value.toFixed(2)} × (${low.toFixed(2)} to ${high.toFixed(2)})`;
 
 /**
- * @returns whether every limit is kept, the times relative to the others' surely, and why; to call when there was no
- * breach until the end
+ * @returns whether every limit is kept (ratios of times: surely), and why; call it at the end, if there was no breach
  */
 export function verdictOf(
   canary: Arm,
@@ -142,7 +141,7 @@ export function verdictOf(
   return { hasPassed: true, because: `${NAMES.durationMs} is ${ratioText(ratio)} that of the others` };
 }
 
-/** The figures of both sides, for those who watch. */
+/** The figures of both sides, for display. */
 export function figuresOf(canary: Arm, stable: Arm) {
   const armOf = ({ numRequests, numFailed, times }: Arm) => ({
     requests: numRequests,

@@ -6,9 +6,9 @@ export interface Bounds {
   readonly high: number;
 }
 
-/** Below it the variance is not known well enough for bounds. */
+/** With fewer values, the variance is too uncertain for bounds. */
 const MIN_VALUES = 30;
-/** Values at which the bounds are tightest, divided by about eight. */
+/** The bounds are tightest at about eight times this many values. */
 const TUNING = 12;
 /** Probability that a bound fails at any look. A canary has five bounds: three ratios and two limits. */
 const ALPHA = 0.05 / 5;
@@ -19,7 +19,7 @@ export class LogFigures {
   #mean = 0;
   #squares = 0;
 
-  /** @param value above 0; others are left out */
+  /** @param value above 0; other values are left out */
   add(value: number): void {
     if (!(value > 0)) return;
     const log = Math.log(value);

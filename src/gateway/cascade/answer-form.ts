@@ -5,7 +5,7 @@ import { askedForm } from "../api/asked-form.js";
 
 /** A client's schema is compiled for one answer, so it must be small. */
 const MAX_SCHEMA_CHARACTERS = 64 * 1024;
-/** Parts of a schema, references followed, times characters of the answer: some tens of milliseconds. */
+/** Upper bound of a schema's parts (references followed) times the answer's characters: some tens of milliseconds. */
 const MAX_COMPARISONS = 2_000_000;
 
 /** The fault in an answer's form; undefined if it is right, or if the request asks for none. */
@@ -28,7 +28,7 @@ export function formProblem(body: JsonObject, text: string): string | undefined 
 function fits(schema: unknown, value: unknown, numCharacters: number): boolean {
   try {
     const text = JSON.stringify(schema);
-    // A client's pattern could take for ever.
+    // A client's pattern could run for ever.
     if (text.length > MAX_SCHEMA_CHARACTERS || /"pattern(?:Properties)?":/.test(text)) return true;
     if (numParts(schema) * numCharacters > MAX_COMPARISONS) return true;
     return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(value).success;
@@ -38,8 +38,8 @@ function fits(schema: unknown, value: unknown, numCharacters: number): boolean {
 }
 
 /**
- * Parts of a schema that one value may be compared with, with those behind its references; infinite where one leads
- * back to itself.
+ * Parts of a schema that one value may be compared with, including those behind references; infinite if a reference
+ * leads back to itself.
  */
 function numParts(schema: unknown): number {
   const known = new Map<object, number>();
@@ -48,7 +48,7 @@ function numParts(schema: unknown): number {
     const counted = known.get(node);
     if (counted !== undefined) return counted;
     known.set(node, Number.POSITIVE_INFINITY);
-    // Definitions count where something refers to them.
+    // Definitions count only where a reference points to them.
     const parts = Object.entries(node).filter(([key]) => key !== "$defs" && key !== "definitions");
     const sum = parts.reduce((all, [key, child]) => all + count(key === "$ref" ? targetOf(schema, child) : child), 1);
     known.set(node, sum);
@@ -57,9 +57,7 @@ function numParts(schema: unknown): number {
   return count(schema);
 }
 
-/**
- * @param reference a JSON pointer within the schema, such as "#/$defs/item"; what else there is, the validator refuses
- */
+/** @param reference a JSON pointer within the schema, such as "#/$defs/item"; the validator refuses all others */
 function targetOf(schema: unknown, reference: unknown): unknown {
   if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
   const keys = reference.split("/").slice(1);

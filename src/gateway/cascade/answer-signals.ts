@@ -1,6 +1,6 @@
 /**
- * Reads the inputs of a judge from a whole answer: its text, how it ended, and, of a chat or a completion, how sure the
- * model was of each token.
+ * Reads the inputs of a judge from a whole answer: its text, its finish reason, and, for a chat or a completion, the
+ * log-probabilities of its tokens.
  */
 import type { JsonObject } from "../../core/json-body.js";
 import type { WholeAnswer } from "../answer.js";
@@ -72,7 +72,7 @@ const ENDS: Readonly<Record<StopReason, string>> = {
   refusal: "content_filter",
 };
 
-/** Of a message or a response, which are asked for no log-probabilities. */
+/** Signals of a message or a response, for which no log-probabilities are requested. */
 function signalsOfParts(path: string, body: Buffer, isEventStream: boolean): AnswerSignals | undefined {
   try {
     const { blocks, stop, counts } = collected(answerPartsOf(path, body, isEventStream));
@@ -127,7 +127,7 @@ function readPart(part: JsonObject, reading: Reading): boolean {
   const choices = list(part.choices);
   if (choices.length > 1) return false;
   const [choice] = choices;
-  // A stream may have events without a choice, such as the one with the usage.
+  // A stream may have events without a choice, such as the usage.
   if (!isObject(choice)) return true;
   const message = choice.message ?? choice.delta;
   if (isObject(message)) {

@@ -1,4 +1,4 @@
-/** Cascades of messages and responses, whose small model is asked as a chat where a judge wants more than an answer. */
+/** Cascades of messages and responses: the small model gets a chat if a judge needs more than its answer. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { BufferSink } from "../answer.js";
 import { routeOf } from "../api/routes.js";
@@ -41,7 +41,7 @@ beforeEach(() => {
   };
 });
 
-/** A whole chat, with log-probabilities where they are asked for. */
+/** A whole chat, with log-probabilities on request. */
 const upstream: Handler = (request, sink) => {
   asked.push({ model: request.model, body: request.body });
   const { text, logprob = -0.01, finish = "stop", status = 200 } = models[request.model]!(request.body);
@@ -176,7 +176,7 @@ describe.each([MESSAGES, RESPONSES])("%s", (path) => {
       [messagesOf, 0.7, 2],
     ]);
     asked = [];
-    // What no chat can say is sampled as it is, without a seed, which not every API has.
+    // A request that a chat cannot express is sampled unchanged, without a seed, which not every API has.
     await askAt(path, { never_heard_of: 1 });
     expect(asked.map(({ body }) => [body.never_heard_of, body.seed])).toEqual(Array(3).fill([1, undefined]));
     expect(decisions.at(-1)).toBe("kept");

@@ -15,13 +15,13 @@ const CHAT = "/v1/chat/completions";
 
 interface Said {
   readonly text: string;
-  /** Of each of three tokens. */
+  /** Log-probability of each of three tokens. */
   readonly logprob?: number;
   readonly finish?: string;
   readonly status?: number;
 }
 
-/** The models behind the policy. */
+/** The models after the policy. */
 let models: Record<string, (body: RequestBody) => Said>;
 let asked: { readonly model: string; readonly body: RequestBody }[];
 let decisions: Decision[];
@@ -40,7 +40,7 @@ const logprobsOf = ({ logprob = -0.01 }: Said) => ({
   })),
 });
 
-/** Answers as an engine does: with log-probabilities if they are asked for, as a stream if that is asked for. */
+/** Answers like an engine: log-probabilities and streams on request. */
 const upstream: Handler = async (request, sink) => {
   asked.push({ model: request.model, body: request.body });
   const said = models[request.model]!(request.body);

@@ -46,7 +46,7 @@ export interface Cascade {
   readonly audit: {
     /** Share of requests that go to both models. */
     readonly share: number;
-    /** Model that compares their answers; undefined: equal answers are as good, others are worse. */
+    /** Model that compares both answers; undefined: equal answers are as good, others are worse. */
     readonly judgeModel: string | undefined;
   };
   readonly guard: Guard;
@@ -59,23 +59,23 @@ export interface Cascade {
 export type Decision = "kept" | "escalated" | "audited" | "closed" | "bypassed";
 
 interface CascadeOptions {
-  /** By each name. Read for every request. */
+  /** Cascades by each of their names. Read for every request. */
   readonly cascades: () => ReadonlyMap<string, Cascade>;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly onDecision?: (cascade: string, decision: Decision) => void;
   readonly onClosed?: (cascade: Cascade) => void;
-  /** An audit failed for another reason than an error of a model. */
+  /** Called when an audit fails for another reason than a model's error. */
   readonly onError?: (cascade: string, thrown: unknown) => void;
 }
 
-/** Name of the header that says what became of the small model's answer. */
+/** Header with the fate of the small model's answer. */
 const CASCADE_HEADER = "x-millrace-cascade";
 /** A small model's answer is held up to this size. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 /** Paths whose answers can be read. */
 const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"];
-/** Paths of which a provider may keep state, or run tools. */
+/** Paths on which a provider may keep state or run tools. */
 const STATEFUL_PATHS: readonly string[] = ["/v1/messages", "/v1/responses"];
 
 export class CascadePolicy implements Policy {
@@ -154,7 +154,7 @@ export class CascadePolicy implements Policy {
     this.options.onDecision?.(cascade.name, "audited");
     request.record.notes.set(this.name, `${cascade.name}: audited`);
     const cancellation = new Cancellation();
-    // A client that has its whole answer may leave, and the comparison goes on.
+    // A client may leave with its whole answer while the comparison goes on.
     const leave = request.cancellation.onCancel(() => cancellation.cancel());
     const copy = new CopyingSink(markedSink(sink, cascade.large, "audited"), MAX_HELD_BYTES, leave);
     const side = { ...request, cancellation, observer: DEAF_REQUEST };
@@ -175,7 +175,7 @@ export class CascadePolicy implements Policy {
     } finally {
       leave();
       cancellation.cancel();
-      // The small model's attempt is noted in the record of this request, which must not end before.
+      // The small model's attempt is noted in this request's record, which must not end before it.
       await small;
     }
   }
@@ -232,7 +232,7 @@ const ASKED_TWICE: AnswerRules = { isOwnEngine: false, assumesDeterministic: tru
 const needsForm = ({ judge: terms, agreement }: Cascade): boolean => needsLogprobs(terms) || agreement !== undefined;
 
 interface SmallAnswer {
-  /** As the client may get it. */
+  /** The answer in the client's form. */
   readonly answer: WholeAnswer;
   readonly signals: AnswerSignals | undefined;
 }
@@ -255,13 +255,13 @@ async function askSmall(
   return shown && { answer: shown, signals: signalsOf(answer!) };
 }
 
-/** An answer that the client does not see. @returns undefined for an error of any kind */
+/** Asks for an answer that the client does not see. @returns undefined for an error of any kind */
 async function askHidden(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
   const answer = await askAside(request, next);
   return answer?.head.status === 200 ? answer : undefined;
 }
 
-/** As askHidden, but an error that a model answers is returned too. @returns undefined if no model answers */
+/** Like askHidden, but a model's error is returned too. @returns undefined if no model answers */
 async function askAside(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
   const cancellation = request.cancellation.child();
   const sink = new BoundedSink(MAX_HELD_BYTES, cancellation);

@@ -1,6 +1,6 @@
 /**
- * A message or a response as the chat that says the same: only chats have log-probabilities and a seed at every server.
- * The answer is written back in the client's dialect.
+ * Translates a message or a response into an equivalent chat: only chats have log-probabilities and a seed at every
+ * server. The answer is written back in the client's dialect.
  */
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
@@ -20,7 +20,7 @@ import type { GatewayRequest } from "../request.js";
 
 const CHAT = "/v1/chat/completions";
 
-/** Fields that mean in a chat what they mean in the client's request. */
+/** Fields with the same meaning in a chat and in the client's request. */
 const SHARED = [
   "top_k",
   "min_p",
@@ -33,14 +33,14 @@ const SHARED = [
 
 type Asked = Pick<GatewayRequest, "path" | "url" | "route" | "body" | "bytes" | "isStream">;
 
-/** How the small model is asked where more than its answer is of interest. */
+/** The form in which the small model is asked, if a judge needs more than its answer. */
 export interface ChatForm {
   readonly request: Asked;
-  /** The answer as the client may get it. @returns undefined for one that cannot be read */
+  /** The answer in the client's form. @returns undefined for an unreadable answer */
   shown(answer: WholeAnswer): WholeAnswer | undefined;
 }
 
-/** @returns undefined for a request that no chat can say */
+/** @returns undefined for a request that a chat cannot express */
 export function chatFormOf(request: GatewayRequest): ChatForm | undefined {
   const { path, url, route, body, bytes, isStream } = request;
   if (path !== "/v1/messages" && path !== "/v1/responses") {

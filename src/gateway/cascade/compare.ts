@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isJson } from "./features.js";
 
-/** Whether two answers say the same: as JSON values if both are JSON, else as texts, white space aside. */
+/** Whether two answers are equal: as JSON values if both are JSON, else as texts without white space. */
 export function isSame(a: string, b: string): boolean {
   if (isJson(a) && isJson(b)) return isDeepStrictEqual(parse(a), parse(b));
   return plain(a) === plain(b);

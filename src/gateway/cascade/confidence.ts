@@ -1,6 +1,6 @@
 /**
- * Statistics that hold at any time, however often they are looked at: a confidence sequence for a mean, and a detector
- * of a mean above a bound.
+ * Statistics that hold at any time, however often they are read: a confidence sequence for a mean, and a detector of a
+ * mean above a bound.
  */
 
 /**
@@ -58,7 +58,7 @@ export function meanOf(state: MeanState, alpha: number): MeanEstimate {
   return { mean: state.sum / state.count, low: Math.max(0, middle - half), high: Math.min(1, middle + half) };
 }
 
-/** How far above the bound the means are that the detector bets on, as shares of the way to 1. */
+/** Means that the detector bets on: their distance above the bound, as shares of the way to 1. */
 const ALTERNATIVES = [0.02, 0.06, 0.15, 0.4, 0.9] as const;
 /** A bet loses at most this much. */
 const MAX_LOSS = 0.95;

@@ -1,6 +1,6 @@
 /**
- * A judge's view of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was
- * asked.
+ * A judge's view of a small model's answer, as numbers: the model's certainty, the answer's form, and the prompt's
+ * words.
  */
 import type { AnswerSignals } from "./answer-signals.js";
 

@@ -30,13 +30,13 @@ interface Sample {
   readonly score: number;
   /** Whether the cascade would have kept that answer. */
   readonly isKept: boolean;
-  /** 1 if the small model's answer is worse than the large one's, else 0, or between. */
+  /** 1 if the small model's answer is worse than the large one's, 0 if not, or a value between. */
   readonly isWorse: number;
 }
 
 export interface GuardReport {
   readonly isOpen: boolean;
-  /** When and why it was closed. */
+  /** When the cascade closed; undefined: it is open. */
   readonly closedAt: string | undefined;
   readonly numSamples: number;
   /** Share of all requests whose answer was worse than the large model's, with its 95 % confidence sequence. */
@@ -107,7 +107,9 @@ export class Guard {
     return this.#closedAt === undefined;
   }
 
-  /** Throws if the sample cannot be stored, which then does not count. @returns whether it has closed the cascade */
+  /**
+   * Throws if the sample cannot be stored, and then does not count it. @returns whether the sample closes the cascade
+   */
   add({ requestId, score, isKept, isWorse }: Sample, now = new Date()): boolean {
     const loss = isKept ? isWorse : 0;
     const state = structuredClone(this.#state);
@@ -153,7 +155,7 @@ export class Guard {
     this.#closedAt = row.closed_at ?? undefined;
   }
 
-  /** The state changes with its row, or not at all: a cascade that has closed is known as closed, and told of. */
+  /** The state changes with its row, or not at all: a cascade that has closed stays closed after a restart. */
   #enter(state: State, closedAt: string | undefined, write: () => void): void {
     this.#commits.alone(() => {
       write();

@@ -19,7 +19,7 @@ interface Block {
 const MIN_BLOCK = 10;
 
 const rateOf = ({ numRight, count }: Block): number => numRight / count;
-/** Laplace's rule: between one half and the share that was seen. */
+/** Laplace's rule: between one half and the observed share. */
 const smoothRate = ({ numRight, count }: Block): number => (numRight + 1) / (count + 2);
 
 /** Pools adjacent violators. @param labels 0 or 1 */

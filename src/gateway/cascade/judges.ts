@@ -21,7 +21,7 @@ export interface Verdict {
    * The router's probability that the answer is as good as the large model's; 1 without a router if it is kept, else 0.
    */
   readonly score: number;
-  /** The judge that sent the request on. */
+  /** The judge that sent the request to the large model. */
   readonly why: string | undefined;
 }
 

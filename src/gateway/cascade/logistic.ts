@@ -31,7 +31,7 @@ export function fitLogistic(rows: readonly (readonly number[])[], labels: readon
   const means = columns.map((column) => column.reduce((sum, each) => sum + each, 0) / rows.length);
   const scales = columns.map((column, i) => {
     const variance = column.reduce((sum, each) => sum + (each - means[i]!) ** 2, 0) / rows.length;
-    // A feature that never changes says nothing, and gets the weight 0.
+    // A constant feature has no information, and gets the weight 0.
     return variance > 1e-12 ? Math.sqrt(variance) : 1;
   });
   const size = numFeatures + 1;

@@ -1,4 +1,4 @@
-/** Asks an upstream for log-probabilities that the client did not ask for, and takes them out of the answer again. */
+/** Asks an upstream for log-probabilities that the client did not ask for, and removes them from the answer. */
 import type { JsonObject } from "../../core/json-body.js";
 import type { WholeAnswer } from "../answer.js";
 import type { GatewayRequest, RequestBody } from "../request.js";
@@ -10,14 +10,14 @@ const CHAT = "/v1/chat/completions";
 
 const asked = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
 
-/** The fields of a chat or of a completion that ask for them, beside what the client has asked for. */
+/** The fields that ask a chat or a completion for log-probabilities, beside the client's own fields. */
 export function logprobFields({ path, body }: Pick<GatewayRequest, "path" | "body">): RequestBody {
   return path === CHAT
     ? { logprobs: true, top_logprobs: Math.max(NUM_ALTERNATIVES, asked(body.top_logprobs)) }
     : { logprobs: Math.max(NUM_ALTERNATIVES, asked(body.logprobs)) };
 }
 
-/** The answer as the client would have got it for its own request. */
+/** The answer without the log-probabilities that the client did not ask for. */
 export function withoutExtraLogprobs(
   answer: WholeAnswer,
   { path, body }: Pick<GatewayRequest, "path" | "body">,

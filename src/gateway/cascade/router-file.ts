@@ -1,5 +1,5 @@
 /**
- * The file of a trained router: a calibrated classifier that says how probably the small model's answer is as good as
+ * The file of a trained router: a calibrated classifier for the probability that the small model's answer is as good as
  * the large one's.
  */
 import { z } from "zod";
@@ -16,7 +16,7 @@ const numbers = (length?: number) => (length === undefined ? z.array(z.number())
 
 const routerFileSchema = z.object({
   version: z.literal(VERSION),
-  /** Names of the models as they were when it was trained, for the reader. */
+  /** Names of the models at the time of training, for the reader. */
   small: z.string(),
   large: z.string(),
   features: z.array(z.string()).min(1),
@@ -37,7 +37,7 @@ export function routerScore({ logistic, isotonic }: RouterFile, features: readon
   return calibrated(isotonic, logisticScore(logistic, features));
 }
 
-/** @throws MillraceError file_unreadable, and config_value for a file that is no router of this version */
+/** @throws MillraceError file_unreadable, and config_value for a file that is not a router of this version */
 export function readRouterFile(path: string): RouterFile {
   let text: string;
   try {

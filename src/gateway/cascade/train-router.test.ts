@@ -5,7 +5,7 @@ import { FEATURE_NAMES, featuresOf } from "./features.js";
 import { parseRouter, ROUTER_VERSION, routerScore } from "./router-file.js";
 import { binomialCdf, chooseFloor, type Example, trainRouter } from "./train-router.js";
 
-/** Answers whose mean log-probability says how often they are right. */
+/** Answers that are right with a probability given by their mean log-probability. */
 function examplesOf(seed: number, count: number): Example[] {
   const random = uniform(seed);
   return Array.from({ length: count }, () => {

@@ -6,7 +6,7 @@ import { calibrated, fitIsotonic, type Isotonic } from "./isotonic.js";
 import { fitLogistic, type Logistic, logisticScore } from "./logistic.js";
 
 export interface Example {
-  /** In the order of FEATURE_NAMES. */
+  /** Values in the order of FEATURE_NAMES. */
   readonly features: readonly number[];
   /** 1 if the small model's answer is as good as the large one's, else 0. */
   readonly isAsGood: number;
@@ -17,13 +17,13 @@ interface TrainedRouter {
   readonly isotonic: Isotonic;
   /** Least probability at which an answer is kept; 1: none is. */
   readonly floor: number;
-  /** On examples that the scores were not fitted to. */
+  /** Measured on examples that the scores were not fitted to. */
   readonly keptShare: number;
   readonly loss: number;
 }
 
 const NUM_FOLDS = 5;
-/** In examples: some dozens of weights from some hundreds of examples would fit noise. */
+/** Strength of the penalty, in examples: some dozens of weights from some hundreds of examples would fit noise. */
 const RIDGE = 20;
 /** Chance that the loss is above its bound although the floor was accepted. */
 const DELTA = 0.05;

@@ -1,6 +1,6 @@
 /**
- * The form of a conversation of the app. What is uploaded is anybody's text: what does not fit is refused, and only
- * what fits is kept.
+ * The form of a conversation of the app. An upload is untrusted: it must fit the form, and only fields of the form are
+ * kept.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -14,13 +14,13 @@ const MAX_SHOWN = 80;
 const CONVERSATION_ID = /^[\w-]{1,64}$/;
 
 const name = z.string().max(512);
-/** Bounded by the size of the whole. */
+/** Bounded by the size of the whole conversation. */
 const text = z.string();
 
 /** Milliseconds. */
 const time = z.number().min(0);
 
-/** A picture as the page shows it: data alone, since an address elsewhere would be fetched by whoever reads it. */
+/** A picture as the page shows it: data alone, since a reader's browser would fetch an address. */
 const picture = z.string().regex(/^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/);
 
 const turn = z.strictObject({
@@ -72,7 +72,7 @@ const settings = z.strictObject({
 
 const conversation = z.strictObject({
   title: name,
-  /** The title is the visitor's own. */
+  /** Whether the visitor chose the title. */
   isNamed: z.boolean().optional(),
   updatedMs: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
   settings,
@@ -102,7 +102,7 @@ export function readUpload(body: unknown): z.output<typeof upload> {
   });
 }
 
-/** Throws not_found where no conversation can have the id. */
+/** Throws not_found for an id that no conversation can have. */
 export function assertConversationId(id: string): void {
   if (!CONVERSATION_ID.test(id)) throw noSuchConversation(id);
 }

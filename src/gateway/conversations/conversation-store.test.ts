@@ -45,7 +45,7 @@ test("a write that fails leaves rows and their sum as they were, beside others o
   ]);
   expect(failed).toMatchObject({ status: "rejected", reason: { code: "storage_quota" } });
   expect(written.status).toBe("fulfilled");
-  // Room was made, and is given back.
+  // The failed write's deletions are undone.
   expect(store.list("key:a").map(({ id }) => id)).toEqual(["new", "old"]);
   const all = [...store.list("key:a"), ...store.list("key:b")];
   expect(store.numBytes).toBe(all.reduce((sum, { bytes }) => sum + bytes, 0));
@@ -80,14 +80,14 @@ test("a tenant that has filled its share is refused, and others go on; what goes
     message: expect.stringContaining("of a tenant"),
   });
   await store.write(OTHER, "c", 0, large);
-  // Shorter ones are welcome.
+  // Shorter conversations are accepted.
   await store.write(A, "a", row.revision, chat);
   const { row: other } = await store.write(B, "b", 0, large);
   await store.remove("key:b", "b", other.revision);
   await store.write(B, "b", 0, large);
   store.forget("key:b");
   await store.write(A, "more", 0, large);
-  // Sums are made anew at a start, of rows of an earlier version too, which noted no tenant.
+  // Sums are computed again at a start, also from an earlier version's rows without a tenant.
   database.exec("DROP INDEX conversations_of_tenant; ALTER TABLE conversations DROP COLUMN tenant");
   const later = new ConversationStore(database, commits, { ...BOUNDS, bytesPerTenant: 3000 });
   expect(later.numBytes).toBe(store.numBytes);

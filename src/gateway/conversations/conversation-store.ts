@@ -1,8 +1,8 @@
 /**
  * Conversations in the gateway's database: a row each, under the client whose key wrote it. A write names the revision
- * that it replaces, so that of two pages none overwrites the other. Older conversations of the same client make room
- * for newer ones, never those of others. Each tenant has a share of the whole, so that others have room where one has
- * filled its own.
+ * that it replaces, so that two pages cannot overwrite each other. Older conversations of the same client make room for
+ * newer ones, never those of others. Each tenant has a share of the whole, so that others have room when one has filled
+ * its own.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { Database, Statement } from "../store/database.js";
@@ -37,7 +37,7 @@ interface ConversationOwner {
 }
 
 interface KeptRow extends ConversationRow {
-  /** The tenant of the last write; empty: an earlier version wrote the row, and noted no tenant. */
+  /** The tenant of the last write; empty: an earlier version wrote the row without a tenant. */
   readonly tenant: string;
 }
 
@@ -61,7 +61,7 @@ const TENANTS = `
   DROP TABLE IF EXISTS conversation_tenants;
   CREATE TABLE conversation_tenants (tenant TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
   INSERT INTO conversation_tenants SELECT tenant, sum(bytes) FROM conversations GROUP BY tenant`;
-/** The column stands behind the JSON, where a row's read walks over all of it. */
+/** Spares a walk over each row's JSON, which precedes the column. */
 const TENANT_INDEX = "CREATE INDEX IF NOT EXISTS conversations_of_tenant ON conversations (tenant, bytes)";
 
 /** Room on the disk beside the JSON: the row's other fields and its places in the indexes. */
@@ -129,7 +129,7 @@ export class ConversationStore {
     return (this.#total.get([]) as { readonly bytes: number }).bytes;
   }
 
-  /** The one that changed last comes first. */
+  /** Conversations, the last changed one first. */
   list(owner: string): readonly ConversationRow[] {
     return this.#list.all([owner]) as readonly ConversationRow[];
   }
@@ -144,11 +144,11 @@ export class ConversationStore {
   }
 
   /**
-   * Resolves when the conversation is in the database. Rejects with conversation_changed, where the revision is not the
-   * present one, and storage_quota, where older conversations of the client do not make enough room, or its tenant's
-   * share is full.
+   * Resolves when the conversation is in the database. Rejects with conversation_changed, if `revision` is not the
+   * current one, and storage_quota, if older conversations of the client do not make enough room, or its tenant's share
+   * is full.
    *
-   * @param revision that this one replaces; 0: there is none yet
+   * @param revision that this write replaces; 0: there is none yet
    * @returns the row, and the ids of the conversations that made room
    */
   write(
@@ -176,7 +176,7 @@ export class ConversationStore {
     return this.commits.run(write, { isWhole: true });
   }
 
-  /** Rejects with not_found and conversation_changed. @param revision undefined: whichever is there */
+  /** Rejects with not_found and conversation_changed. @param revision undefined: any revision */
   remove(owner: string, id: string, revision: number | undefined): Promise<void> {
     const write = () => {
       const row = this.#rowOf(owner, id);
@@ -187,7 +187,7 @@ export class ConversationStore {
     return this.commits.run(write, { isWhole: true });
   }
 
-  /** Deletes all of a client, within the transaction that is open. */
+  /** Deletes all conversations of a client, within the open transaction. */
   forget(owner: string): void {
     const sql = "SELECT tenant, sum(bytes) AS bytes FROM conversations WHERE owner = ? GROUP BY tenant";
     const sums = this.database.prepare(sql).all([owner]) as readonly { tenant: string; bytes: number }[];
@@ -195,7 +195,7 @@ export class ConversationStore {
     if (sums.length > 0) this.database.prepare("DELETE FROM conversations WHERE owner = ?").run([owner]);
   }
 
-  /** Deletes those that nobody has changed for long, some at a time. @returns whether there may be more */
+  /** Deletes conversations without recent changes, some at a time. @returns whether there may be more */
   sweep(): Promise<boolean> {
     const oldMs = this.now() - this.bounds.keepMs;
     const sql = `SELECT owner, ${COLUMNS} FROM conversations WHERE written_ms < ? ORDER BY written_ms LIMIT ${AT_ONCE}`;
@@ -272,7 +272,7 @@ export class ConversationStore {
         },
       );
     }
-    // A disk that other clients have filled costs nobody a conversation: the write is refused.
+    // If other clients have filled the disk, the write is refused; no conversation goes.
     const total = this.numBytes + grown;
     if (total > maxBytes && total > totalBefore) {
       throw new MillraceError("storage_quota", `expected at most ${maxBytes} bytes of all clients, got more`, {

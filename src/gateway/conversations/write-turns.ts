@@ -1,10 +1,10 @@
 /**
- * Limits the writes of conversations: one at a time of each client, a number at once in all, and so many a minute of
- * each client.
+ * Limits the writes of conversations: for each client one at a time and so many a minute, and for all clients a number
+ * at once.
  */
 import { MillraceError } from "../../core/errors.js";
 
-/** Bodies of as many writes are held at once. */
+/** Writes whose bodies are held at once. */
 const MOST_AT_ONCE = 32;
 /** Writes that a client may begin at once after a pause; PER_SECOND is the rate that it may keep up forever. */
 const BURST = 60;
@@ -13,7 +13,7 @@ const PER_SECOND = 1;
 const FULL_AFTER_MS = (1000 * BURST) / PER_SECOND;
 
 interface Writer {
-  /** Writes that it may begin at `atMs`. */
+  /** Writes that the client may begin at `atMs`. */
   left: number;
   atMs: number;
   isWriting: boolean;
@@ -25,7 +25,7 @@ export class WriteTurns {
 
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  /** Throws, or rejects with, rate_limit_exceeded where the client, or all of them, write too much. */
+  /** Throws, or rejects with, rate_limit_exceeded if the client, or all clients together, write too much. */
   async run<T>(owner: string, write: () => Promise<T>): Promise<T> {
     const writer = this.#writerOf(owner);
     if (writer.isWriting) throw tooMany("one write of a client at a time", 1);

@@ -1,4 +1,4 @@
-/** Counts of a prompt's tokens: how each provider is asked for one, and the answer in the client's dialect. */
+/** Counts of a prompt's tokens: the question to each provider, and the answer in the client's dialect. */
 import { bodyJson, type JsonObject } from "../../core/json-body.js";
 import { malformed } from "./conversation/answer-parts.js";
 import type { Conversation } from "./conversation/conversation.js";
@@ -11,7 +11,7 @@ export const COUNTED_PATHS: ReadonlyMap<string, string> = new Map([
   ["/v1/responses/input_tokens", "/v1/responses"],
 ]);
 
-/** The conversation with nothing that is in no prompt: a provider's count may have no such fields. */
+/** The conversation reduced to its prompt: a provider's count may lack all other fields. */
 export function counted(conversation: Conversation): Conversation {
   return {
     ...conversation,

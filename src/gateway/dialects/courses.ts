@@ -14,10 +14,10 @@ import {
 } from "./conversation/answer-parts.js";
 import type { AnswerCourse, ProviderEvent } from "./translation.js";
 
-/** Pieces of an answer that is put together for a client which wants it whole. */
+/** Upper bound of the pieces of an answer that is put together for a client. */
 const MAX_PARTS = 1 << 20;
 
-/** A provider may stream to a client that wants the whole, and the other way round. */
+/** A provider may stream to a client that wants a whole answer, and the other way round. */
 export class TranslatedCourse implements AnswerCourse {
   readonly isNative = false;
   #counts: TokenCounts | undefined;
@@ -75,7 +75,7 @@ function textOf(part: AnswerPart): string {
   return part.kind === "hidden-thought" ? part.data : "";
 }
 
-/** OpenAI's own dialect: the counts that the gateway asked for are taken out of streams whose clients did not. */
+/** OpenAI's own dialect: counts that only the gateway asked for are removed from clients' streams. */
 export class ChatCourse implements AnswerCourse {
   readonly isNative = true;
   #counts: TokenCounts | undefined;
@@ -160,7 +160,7 @@ export class MessagesCourse implements AnswerCourse {
   }
 }
 
-/** Bedrock wraps an event of Claude's API into one of its own, in base64. */
+/** Unwraps an event of Claude's API, which Bedrock wraps into its own in base64. */
 export function framed(event: JsonObject): { readonly event: JsonObject; readonly data: string } {
   const data = typeof event.bytes === "string" ? Buffer.from(event.bytes, "base64").toString("utf8") : "";
   try {

@@ -1,4 +1,4 @@
-/** A provider's error, whatever its form, in the dialect of the client. Keys that it quotes are taken out. */
+/** A provider's error of any form, in the client's dialect. Quoted keys are removed. */
 
 import type { IncomingHttpHeaders } from "node:http";
 import { isPlainObject } from "../../core/is-plain-object.js";
@@ -9,7 +9,7 @@ interface ProviderError {
   readonly message: string;
   /** The provider's own word for the kind of error. */
   readonly code: string | undefined;
-  /** In the provider's dialect, for a client that speaks it too. */
+  /** The kind of error in the provider's dialect, for a client that speaks it too. */
   readonly type?: string;
   readonly param?: string;
 }
@@ -17,7 +17,7 @@ interface ProviderError {
 const MAX_MESSAGE = 1000;
 const MAX_WORD = 80;
 
-/** Statuses that blame the gateway's key, so that the client can do nothing about them. */
+/** Statuses that blame the gateway's key, about which the client can do nothing. */
 const OF_THE_KEY: readonly number[] = [401, 402, 403, 407];
 const OVERLOADED = 529;
 
@@ -52,7 +52,7 @@ function partsOf(body: Buffer, headers: IncomingHttpHeaders): Parts {
   try {
     value = objectOf(`{"body":${body.toString("utf8")}}`, body.length).body;
   } catch {
-    // A page of a proxy in between says nothing to a client.
+    // The page of a proxy in between tells a client nothing.
     return {};
   }
   // Google's streams hold errors in a list.

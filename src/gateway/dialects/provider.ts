@@ -1,4 +1,4 @@
-/** The providers of paid APIs: how each is asked, and how its answers are read. */
+/** The providers of paid APIs: makes the request to each, and reads its answers. */
 
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
@@ -38,24 +38,24 @@ export type ProviderEngine = (typeof PROVIDER_ENGINES)[number];
 /** One account at one provider. */
 export interface Provider {
   readonly engine: ProviderEngine;
-  /** Path in front of the API's own; of `openai`, it stands for /v1. */
+  /** Path in front of the API's own; for `openai`, it stands for /v1. */
   readonly basePath: string;
   /** OpenAI's newer models know only the first name, and most compatible hosts the second. */
   readonly maxTokensName: "max_completion_tokens" | "max_tokens";
   readonly apiKey: string | undefined;
   readonly aws: AwsCredentials | undefined;
-  /** How Claude on Bedrock is asked: in Bedrock's own dialect, or in Claude's. */
+  /** The dialect for Claude on Bedrock: Bedrock's own, or Claude's. */
   readonly bedrockApi: "converse" | "invoke";
   /** Version of Azure's API; undefined: the one without versions, which takes the model's name in the body. */
   readonly apiVersion: string | undefined;
   readonly thinking: WriteTerms["thinking"];
-  /** Whether a host with OpenAI's API gets responses as they are, or as chats, which more hosts have. */
+  /** Whether a host with OpenAI's API gets responses unchanged, or as chats, which more hosts have. */
   readonly responses: "pass" | "translate";
   readonly dropsParams: boolean;
   readonly defaultMaxTokens: number;
 }
 
-/** The parts of a client's request that a provider is asked with. */
+/** The parts of a client's request that the provider's request is made of. */
 export interface ClientRequest {
   readonly path: string;
   readonly body: JsonObject;
@@ -76,7 +76,7 @@ const RESPONSES = "/v1/responses";
 const MESSAGES_VERSION = "2023-06-01";
 const BEDROCK_MESSAGES_VERSION = "bedrock-2023-05-31";
 
-/** Addresses of the providers that have one; `openai` stands for compatible hosts too. */
+/** Default addresses of providers; `openai` means compatible hosts too. */
 export function defaultUrl(engine: ProviderEngine, awsRegion: string | undefined): string | undefined {
   switch (engine) {
     case "openai":
@@ -93,7 +93,7 @@ export function defaultUrl(engine: ProviderEngine, awsRegion: string | undefined
 }
 
 /**
- * Throws the client's error if the provider cannot be asked this.
+ * Throws the client's error if the provider cannot serve the request.
  * @param model the provider's name for the model
  * @param url origin of the provider, for the signature
  */
@@ -147,7 +147,7 @@ function question(provider: Provider, model: string, request: ClientRequest, los
   } else if (isNativeMessages(provider, model, request.path)) return messagesQuestion(provider, model, request);
   const countedPath = COUNTED_PATHS.get(request.path);
   const dialect = DIALECTS.get(countedPath ?? request.path);
-  // OpenAI itself counts for responses alone, and hosts that have chats alone do not count.
+  // OpenAI itself counts only responses, and hosts with only chats do not count.
   const isUncounted = countedPath !== undefined && (engine === "openai" || engine === "azure");
   if (dialect === undefined || isUncounted) {
     throw new MillraceError("not_found", `expected a path that ${engine} has, got ${request.path.slice(0, 80)}`, {
@@ -160,7 +160,7 @@ function question(provider: Provider, model: string, request: ClientRequest, los
   return translated(provider, model, dialect, request, losses);
 }
 
-/** The provider is asked how long the prompt is that it would get. */
+/** The question how long the provider's prompt would be. */
 function countQuestion(
   provider: Provider,
   model: string,
@@ -169,7 +169,7 @@ function countQuestion(
   losses: Losses,
 ): Question {
   const { defaultMaxTokens, thinking } = provider;
-  // Only messages name a bound always, and no count does.
+  // Only messages always name a bound, and no count does.
   const bounded =
     dialect.names === MESSAGES_NAMES ? { ...body, max_tokens: body.max_tokens ?? defaultMaxTokens } : body;
   const conversation = counted(dialect.read(bounded, losses));
@@ -190,10 +190,10 @@ function isNativeMessages(provider: Provider, model: string, path: string): bool
   return path === MESSAGES && isInvoked(provider, model);
 }
 
-/** Also counts of their tokens, which take the same input. */
+/** Counts of responses' tokens, too, which take the same input. */
 const isOfResponses = (path: string): boolean => path === RESPONSES || path.startsWith(`${RESPONSES}/`);
 
-/** OpenAI's own paths: the client's body, with the provider's name for the model, and counts asked for. */
+/** OpenAI's own paths: the client's body, with the provider's name for the model, and a request for counts. */
 function openaiQuestion(provider: Provider, model: string, { path, body }: ClientRequest): Question {
   const isChat = path === CHAT;
   const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
@@ -244,7 +244,7 @@ function messagesQuestion(provider: Provider, model: string, request: ClientRequ
 }
 
 /**
- * Thoughts of other models, whose signatures are none, are in a conversation that began elsewhere. Claude's API refuses
+ * Removes thoughts without a real signature, which another model made earlier in the conversation. Claude's API refuses
  * them.
  */
 function withoutUnsigned(body: JsonObject): JsonObject {
@@ -264,7 +264,7 @@ function invokePath(model: string, isStream: boolean): string {
   return `/model/${awsEncode(model)}/${isStream ? "invoke-with-response-stream" : "invoke"}`;
 }
 
-/** How the clients of a path ask, and are answered. */
+/** The dialect of a path's clients: reads their requests and writes their answers. */
 interface Dialect {
   readonly names: FieldNames;
   read(body: JsonObject, losses: Losses): Conversation;
@@ -356,7 +356,7 @@ class InvokeAnswerReader extends MessagesAnswerReader {
   }
 }
 
-/** The key, or a signature by it, in the form of its provider alone. */
+/** Headers with the key, or with a signature by it, in the provider's form. */
 function authorization(
   provider: Provider,
   url: string,

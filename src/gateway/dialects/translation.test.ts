@@ -1,6 +1,6 @@
 /**
- * Properties of all translations: however a provider's bytes are cut, damaged or made up, the client's are the same,
- * bounded and well formed.
+ * Properties of all translations: however a provider's bytes are cut, damaged or invented, the client's bytes are
+ * equal, bounded and well formed.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -58,7 +58,7 @@ function translationOf({ provider: asked, path }: Course, isStream: boolean): Tr
   return providerRequest(asked, "http://h", "anthropic.m", request, new Date(0)).translation;
 }
 
-/** The client's bytes without what is new in each answer. */
+/** The client's bytes without ids and times, which differ in each answer. */
 function run(
   course: Course,
   pieces: readonly Buffer[],
@@ -99,7 +99,7 @@ const part = fc.oneof(
 const said = fc.array(part, { maxLength: 6 });
 type Said = typeof said extends fc.Arbitrary<infer T> ? T : never;
 
-/** The events of a provider that says these parts, in a piece for each character or few. */
+/** The events of a provider that sends these parts, in pieces of one or a few characters. */
 function eventsOf({ engine, bedrockApi }: Provider, parts: Said): { readonly name: string; readonly data: object }[] {
   const halves = (whole: string) => [whole.slice(0, whole.length / 2), whole.slice(whole.length / 2)];
   const hasCall = parts.some(({ kind }) => kind === "call");
@@ -234,7 +234,7 @@ function bytesOf(
   return Buffer.from(written.join("") + (asked.engine === "openai" ? "data: [DONE]\n\n" : ""));
 }
 
-/** What a client makes of its stream: text, thoughts and calls. */
+/** A client's view of its stream: text, thoughts and calls. */
 function heard(path: string, stream: string): { texts: string; thoughts: string; calls: unknown[][] } {
   const result = { texts: "", thoughts: "", calls: [] as unknown[][] };
   if (path === RESPONSES) {
@@ -270,7 +270,7 @@ function heard(path: string, stream: string): { texts: string; thoughts: string;
   return result;
 }
 
-/** A whole stream has its dialect's order of events; one that fails has a beginning of it. */
+/** A whole stream has its dialect's order of events; a failing stream has a beginning of it. */
 function expectInOrder(path: string, stream: string, isWhole: boolean): void {
   if (path === RESPONSES) {
     expect(replayed(stream).response === undefined).toBe(!isWhole);

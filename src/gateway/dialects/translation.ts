@@ -1,6 +1,6 @@
 /**
- * Turns the bytes of a provider's answer into those of a client's dialect, piece by piece. What a provider sends is
- * hostile: every size is bounded, and what cannot be read is an error of its own.
+ * Turns the bytes of a provider's answer into those of a client's dialect, piece by piece. The provider's bytes are
+ * untrusted: every size is bounded, and unreadable bytes cause an error of their own.
  */
 
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
@@ -25,13 +25,13 @@ export interface ProviderEvent {
   readonly data: string;
 }
 
-/** The two halves of the rest of a translation: reading the provider's answer, and writing the client's. */
+/** The two halves of a translation: reading the provider's answer, and writing the client's. */
 export interface AnswerCourse {
-  /** The provider speaks the client's dialect. */
+  /** Whether the provider speaks the client's dialect. */
   readonly isNative: boolean;
   /** @returns the client's bytes */
   event(event: JsonObject, raw: ProviderEvent): string;
-  /** Something that is no JSON ends the stream, as OpenAI's [DONE] does. Throws if the answer is not complete. */
+  /** Data that is not JSON ends the stream, as OpenAI's [DONE] does. Throws if the answer is not complete. */
   end(): string;
   /** @param raw the bytes of the answer */
   whole(body: JsonObject, raw: Buffer): Buffer;
@@ -69,12 +69,12 @@ export class Translation {
 
   constructor(private readonly terms: TranslationTerms) {}
 
-  /** Why the provider's answer cannot be read any further; undefined: it can. */
+  /** Why the provider's answer cannot be read any further; undefined: no failure. */
   get failure(): MillraceError | undefined {
     return this.#failure;
   }
 
-  /** An answer that cannot be one fails at once. */
+  /** Fails at once if the head is not that of an answer. */
   begin(status: number, headers: IncomingHttpHeaders): void {
     this.#status = status;
     this.#headers = headers;
@@ -92,7 +92,7 @@ export class Translation {
     return { status, headers: this.#clientHeaders(isEventStream), isEventStream };
   }
 
-  /** @returns the client's bytes, which may be none: what came before a failure counts */
+  /** @returns the client's bytes, possibly none; a failure keeps the bytes before it */
   push(chunk: Buffer): Buffer {
     return this.#guarded((give) => {
       if (this.#mode === "sse") this.#events.push(chunk, (event) => give(this.#event(event)));
@@ -119,7 +119,7 @@ export class Translation {
     });
   }
 
-  /** The provider's text with an error status, as far as it has been read. */
+  /** The text of a provider's error answer, as far as it has been read. */
   get errorBody(): Buffer | undefined {
     return this.#mode === "error" ? this.#held.view() : undefined;
   }
@@ -136,13 +136,13 @@ export class Translation {
       "content-type": isEventStream ? "text/event-stream; charset=utf-8" : "application/json",
       ...(isEventStream ? { "cache-control": "no-cache" } : {}),
       ...(dropped.length === 0 ? {} : { [DROPPED_HEADER]: dropped.join(", ") }),
-      // The provider's support asks for it.
+      // The provider's support asks for this id.
       ...(id === undefined ? {} : { "x-millrace-upstream-request-id": redactor.own(String(id)) }),
       ...this.#retryAfter(),
     };
   }
 
-  /** Google tells the time in the body. */
+  /** Google states the time in the body. */
   #retryAfter(): OutgoingHttpHeaders {
     if (this.#status < 400) return {};
     const { "retry-after": told } = this.#headers;
@@ -154,7 +154,7 @@ export class Translation {
   #modeOf(status: number, headers: IncomingHttpHeaders): Mode {
     const encoding = encodingOf(headers);
     const type = mediaTypeOf(headers);
-    // The gateway asks for none, and it follows no redirect: the next host must not get the key.
+    // The gateway asks for no encoding, and follows no redirect: the next host must not get the key.
     if (encoding !== undefined) {
       throw this.#unexpected(`the encoding ${JSON.stringify(encoding.slice(0, 20))}`);
     }
@@ -178,7 +178,7 @@ export class Translation {
   }
 
   #event(event: ProviderEvent): string {
-    // Some hosts go on after [DONE].
+    // Some hosts send more after [DONE].
     if (this.#isDone) return "";
     if (event.data.trim() !== "[DONE]") return this.terms.course.event(this.#object(event.data), event);
     return this.#end();
@@ -226,7 +226,7 @@ export class Translation {
     return new MillraceError("upstream_failed", `expected an answer of ${this.terms.provider}'s API, got ${got}`);
   }
 
-  /** After a failure nothing is read any more. */
+  /** After a failure, reads nothing more. */
   #guarded(read: (give: (made: string | Buffer) => void) => void): Buffer {
     const made: Buffer[] = [];
     if (this.#failure === undefined) {

@@ -40,7 +40,7 @@ export class AnswerGuard implements AnswerSink {
   #numBytesHeld = 0;
   readonly #checkers: readonly Guard[];
 
-  /** @param refuse called once when the answer must not go on */
+  /** @param refuse called once when the answer must stop */
   constructor(
     private readonly next: AnswerSink,
     private readonly request: GatewayRequest,
@@ -103,7 +103,7 @@ export class AnswerGuard implements AnswerSink {
     });
   }
 
-  /** Work goes on in order. What fails stops the answer. */
+  /** Runs tasks in order. A failed task stops the answer. */
   #enqueue(task: () => Promise<void>): void {
     this.#work = this.#work.then(async () => {
       if (this.#isOver) {
@@ -157,7 +157,7 @@ export class AnswerGuard implements AnswerSink {
       const type = mediaTypeOf(headers);
       const isSearchable =
         type.includes("json") || encodingOf(headers) !== undefined || this.request.route.isGeneration;
-      // An error has little text, and a proxy's error page is no answer of a model's.
+      // An error has little text, and a proxy's error page is not a model's answer.
       if (status < 300 && isSearchable) throw unreadable(undefined);
       const text = type.startsWith("text/") ? await this.#guarded({ text: body.toString("utf8") }) : undefined;
       await this.#check();
@@ -195,7 +195,7 @@ export class AnswerGuard implements AnswerSink {
     if (!this.next.write(bytes)) await new Promise<void>((resolve) => this.#whenWelcome(resolve));
   }
 
-  /** Until the client reads on, or is gone. */
+  /** Waits until the client reads on, or is gone. */
   #whenWelcome(resolve: () => void): void {
     const leave = this.request.cancellation.onCancel(() => resolve());
     this.next.onDrain(() => {

@@ -1,6 +1,6 @@
 /**
- * Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with
- * `allowed`.
+ * Asks a service of the operator's whether texts may pass. The service speaks the moderation API of OpenAI, or answers
+ * with `allowed`.
  */
 import { MillraceError } from "../../core/errors.js";
 import { limitedText } from "../../core/limited-text.js";
@@ -11,7 +11,7 @@ interface CheckerSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** Chooses for a checker that does not answer: the texts pass, or the request fails with guardrail_failed. */
+  /** If the checker does not answer, the texts pass, or the request fails with guardrail_failed. */
   readonly onFailure: "fail-open" | "fail-closed";
   readonly onProblem: (thrown: unknown) => void;
 }
@@ -28,7 +28,7 @@ interface Checked {
 type Verdict = string | undefined;
 
 const MAX_ANSWER_BYTES = 64 * 1024;
-/** Further ones count as failed: the service cannot keep up. */
+/** Further checks count as failed: the service cannot keep up. */
 const MAX_RUNNING = 256;
 const MAX_REASON_CHARACTERS = 200;
 
@@ -85,7 +85,7 @@ export class Checker {
   }
 }
 
-/** Throws for an answer of another form, one that says nothing, and one that contradicts itself. */
+/** Throws for an answer of another form, without a verdict, or with a contradiction. */
 function verdictIn(answer: unknown): Verdict {
   const { allowed, reason, results } = (answer ?? {}) as Readonly<Record<string, unknown>>;
   const isAllowed = allowed === undefined || typeof allowed === "boolean";

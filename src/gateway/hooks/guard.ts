@@ -16,7 +16,7 @@ export interface Guard {
   readonly stages: ReadonlySet<Stage>;
   readonly appliesTo: (model: string, path: string) => boolean;
   readonly action: Action;
-  /** Absent: only the checker looks. */
+  /** Absent: only the checker reads the texts. */
   readonly patterns: PatternSet | undefined;
   /** Absent: only the patterns do. */
   readonly checker: Checker | undefined;
@@ -50,8 +50,8 @@ export function refusal({ name }: Guard, stage: Stage, what: string): MillraceEr
 const GROUPS_PER_TURN = 64;
 
 /**
- * Texts with the patterns of guardrails applied, one after the other. Those of one list are read as one text. Throws
- * guardrail_refused.
+ * Applies the patterns of guardrails to texts, one guardrail after the other. The texts of one list are read as one
+ * text. Throws guardrail_refused.
  */
 export async function guardTexts(
   guards: readonly Guard[],
@@ -81,7 +81,7 @@ function note(guard: Guard, stage: Stage, what: string, findings: Findings): voi
   if (guard.action === "refuse") throw refusal(guard, stage, what);
 }
 
-/** The same for a text that comes in pieces. */
+/** The same for a text in pieces. */
 export class GuardedText {
   readonly #steps: readonly { push(text: string): string; end(): string }[];
 
@@ -104,7 +104,7 @@ export class GuardedText {
   }
 }
 
-/** Changes nothing, and holds nothing back. */
+/** Finds matches, without changing or holding back the text. */
 class Watched {
   readonly #scan: PatternScan;
 

@@ -1,6 +1,6 @@
 /**
  * The texts in the events of a stream, of every API. Texts come as deltas, which belong to channels (a choice's
- * content, a tool call's arguments, …); what is held back of a channel follows before the event that ends it.
+ * content, a tool call's arguments, …); the held text of a channel is sent before the event that ends it.
  */
 import type { JsonObject } from "../../core/json-body.js";
 import { type Findings, type Guard, GuardedText } from "./guard.js";
@@ -10,20 +10,20 @@ import { mapAnswerTexts, withoutSpelling } from "./texts.js";
 interface Delta {
   readonly channel: string;
   readonly text: string;
-  /** The event with another text in place of this one. */
+  /** Replaces the delta's text in the event. */
   readonly with: (data: JsonObject, text: string) => JsonObject;
 }
 
 interface Channel {
   readonly guarded: GuardedText;
   /**
-   * The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first is
-   * read.
+   * The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first event
+   * is read.
    */
   form: { readonly head: string; readonly data: JsonObject; readonly delta: Delta } | undefined;
 }
 
-/** More than any answer has; further ones are refused rather than let through. */
+/** No answer has more channels; further ones are refused rather than let through. */
 const MAX_CHANNELS = 4096;
 
 export class GuardedEvents {
@@ -46,7 +46,7 @@ export class GuardedEvents {
 
   /**
    * @param event one event, with the empty line at its end
-   * @returns what to send. Throws guardrail_refused and guardrail_failed
+   * @returns the events to send. Throws guardrail_refused and guardrail_failed
    */
   push(event: string): string {
     const { head, json } = partsOf(event);
@@ -65,7 +65,7 @@ export class GuardedEvents {
     for (const prefix of endsIn(data)) {
       for (const delta of deltas) {
         if (!delta.channel.startsWith(prefix)) continue;
-        // The event that ends the channel has a delta of its own, which gets the rest.
+        // The event that ends the channel has a delta itself, which gets the rest.
         const rest = this.#channels.get(delta.channel)?.guarded.end() ?? "";
         this.#channels.delete(delta.channel);
         if (rest !== "") data = delta.with(data, shownText(delta, data) + rest);
@@ -75,7 +75,7 @@ export class GuardedEvents {
     return before + this.#written(head, this.#others(head, data, deltas));
   }
 
-  /** The event with its other texts searched, such as annotations: each comes whole. */
+  /** The event with its other texts, such as annotations, searched: each comes whole. */
   #others(head: string, data: JsonObject, deltas: readonly Delta[]): JsonObject {
     const shown = deltas.map((delta) => shownText(delta, data));
     const bare = deltas.reduce((event, delta) => delta.with(event, ""), data);
@@ -95,7 +95,7 @@ export class GuardedEvents {
     return deltas.reduce((event, delta, i) => delta.with(event, shown[i]!), clean);
   }
 
-  /** The text still held, where a stream ends without an event that says so. */
+  /** The held text, if a stream ends without a last event. */
   end(): string {
     return this.#close("");
   }
@@ -132,7 +132,7 @@ export class GuardedEvents {
     return guarded.push(text) + guarded.end();
   }
 
-  /** Events of ours are numbered like the others. */
+  /** Writes an event of ours, numbered like the others. */
   #written(head: string, data: JsonObject): string {
     let numbered = data;
     if (typeof data.sequence_number === "number") {
@@ -143,10 +143,7 @@ export class GuardedEvents {
   }
 }
 
-/**
- * Lines that clients heed, beside those of data. A comment keeps a connection alive, and what else it says is for
- * nobody.
- */
+/** Lines that clients heed, beside those of data. A comment keeps a connection alive; its text is dropped. */
 const KEPT_LINE = /^(?:(?:event|id): ?[\w.:-]{0,128}|retry: ?\d{1,9}|:)$/;
 
 /** The lines of an event without its data, and its data. */
@@ -168,7 +165,7 @@ const objectOf = (value: unknown): JsonObject =>
   typeof value === "object" && value !== null ? (value as JsonObject) : {};
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** An event without the sound of a spoken answer, which must not be heard twice. */
+/** An event without spoken audio, which a copy must not repeat. */
 function silent(data: JsonObject): JsonObject {
   const isHeard = ({ delta }: JsonObject): boolean => "data" in objectOf(objectOf(delta).audio);
   if (!listOf(data.choices).some((choice) => isHeard(objectOf(choice)))) return data;
@@ -197,15 +194,15 @@ function deltasIn(data: JsonObject): readonly Delta[] {
 }
 
 /**
- * Texts within a member of a chat's delta: what a spoken answer says, and a call of a function as it was before there
- * were tools.
+ * Texts within a member of a chat's delta: the transcript of a spoken answer, and a function's call in the form before
+ * tools.
  */
 const NESTED = [
   ["audio", "transcript"],
   ["function_call", "arguments"],
 ] as const;
 
-/** OpenAI's chat and completions. */
+/** Deltas of OpenAI's chat and completions. */
 function choiceDeltas(choice: JsonObject, at: number): readonly Delta[] {
   const index = `${Number(choice.index ?? at)}:`;
   const deltas: Delta[] = [];
@@ -263,7 +260,7 @@ function choiceDeltas(choice: JsonObject, at: number): readonly Delta[] {
   return deltas;
 }
 
-/** Anthropic's. */
+/** Deltas of Anthropic's messages. */
 function blockDeltas(data: JsonObject): readonly Delta[] {
   const delta = objectOf(data.delta);
   return ["text", "thinking", "partial_json"].flatMap((field): Delta[] => {
@@ -277,7 +274,7 @@ function blockDeltas(data: JsonObject): readonly Delta[] {
   });
 }
 
-/** A text of /v1/responses: an item's part, and the kind of the text. */
+/** The channel of a /v1/responses text: an item's part, and the kind of the text. */
 function responseChannel(data: JsonObject, deltaType: string): string {
   const place = [data.output_index, data.content_index ?? data.summary_index ?? ""].map((value) =>
     String(value).slice(0, 16),
@@ -303,7 +300,7 @@ function endsIn(data: JsonObject): readonly string[] {
   return ["response.completed", "response.incomplete", "response.failed"].includes(type) ? [""] : [];
 }
 
-/** Whether all texts of an event of /v1/responses have come before. */
+/** Whether an event of /v1/responses only repeats earlier texts. */
 function repeatsTexts({ type }: JsonObject): boolean {
   return typeof type === "string" && /^response\.(?:.*\.done|completed|incomplete|failed)$/.test(type);
 }

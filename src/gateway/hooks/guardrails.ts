@@ -1,6 +1,6 @@
 /**
- * Guardrails as a policy: what clients send and get is searched by patterns and checkers, then refused, redacted or
- * flagged.
+ * Guardrails as a policy: patterns and checkers search clients' requests and answers, which are then refused, redacted
+ * or flagged.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
@@ -13,7 +13,7 @@ import type { Stage } from "./stage.js";
 import { FoundTexts, hasTokenIds, mapRequestTexts } from "./texts.js";
 
 interface GuardrailsOptions {
-  /** From the first to look to the last. */
+  /** Guardrails in the order of their search. */
   readonly guards: readonly Guard[];
   /** The model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
@@ -24,8 +24,8 @@ interface GuardrailsOptions {
 export class Guardrails implements Policy {
   readonly name = "hooks";
   /**
-   * For the answer to a request that has passed before: nothing refuses the request any more, and no checker is asked
-   * again. Patterns redact it once more, for those who record it.
+   * For the answer to a request that passed before: the request is not refused any more, and no checker is asked again.
+   * Patterns redact it once more, for recorders.
    */
   readonly booking: Policy = {
     name: this.name,

@@ -87,7 +87,7 @@ export class LangfuseQueue {
       } catch (thrown) {
         this.#numDropped += batch.length;
         this.options.onProblem(thrown, this.#numDropped);
-        // A service that is down is not asked again for every batch that waits.
+        // If the service is down, the remaining batches do not ask it again.
         return;
       }
     }
@@ -142,7 +142,7 @@ export class LangfuseQueue {
   }
 }
 
-/** Another try would end the same. */
+/** An error that another try would repeat. */
 class FinalRefusal extends Error {}
 
 /** @returns the number of events that were refused. Throws if the batch was */

@@ -1,6 +1,6 @@
 /**
- * A record of each request for Langfuse: times, tokens, cost and how it ended, and its texts only where the operator
- * wants them. Two policies, around the guardrails: texts are recorded as the guardrails leave them.
+ * Records each request for Langfuse: times, tokens, cost, outcome, and the texts only if the operator wants them. Two
+ * policies, around the guardrails: texts are recorded as the guardrails leave them.
  */
 import type { JsonObject } from "../../core/json-body.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
@@ -21,7 +21,7 @@ interface LangfuseOptions {
   readonly now: () => number;
 }
 
-/** Events of a stream have many bytes around their texts. */
+/** Bytes of a stream that are kept for each byte of text: events have many bytes around their texts. */
 const EVENT_OVERHEAD = 8;
 /** Settings of a request that are shown. */
 const PARAMETERS = [
@@ -50,7 +50,7 @@ export class Langfuse {
     close: () => this.options.queue.close(),
   };
 
-  /** Behind the guardrails: sees the prompts that models see. */
+  /** After the guardrails: sees the prompts that models see. */
   readonly inner: Policy = {
     name: "langfuse-input",
     handle: (request, sink, next) => {
@@ -160,14 +160,14 @@ function usageOf({ attempts }: RequestRecord): object | undefined {
     sums.input += fresh;
     sums.input_cached_tokens += cacheRead;
     sums.input_cache_creation += cacheWrite;
-    // Langfuse adds the details up.
+    // Langfuse sums the details.
     sums.output += output - reasoning;
     sums.output_reasoning_tokens += reasoning;
   }
   return used.length === 0 ? undefined : sums;
 }
 
-/** In dollars; undefined if nothing has a price. */
+/** Dollars; undefined if nothing has a price. */
 function costOf({ attempts }: RequestRecord): object | undefined {
   const charges = attempts.flatMap(({ charge }) => charge ?? []);
   if (charges.length === 0) return undefined;

@@ -1,7 +1,7 @@
 /**
  * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. A character matches as it is and
- * in its plain form, and characters that nobody sees may stand anywhere in a match (spelling.ts). Matches that overlap
- * count as one, so that nothing of any of them stays visible.
+ * in its plain form, and invisible characters may stand anywhere in a match (spelling.ts). Overlapping matches count as
+ * one, so that no part of them stays visible.
  */
 import { isMember, type PatternSet } from "./pattern-set.js";
 import { plainText, Speller } from "./spelling.js";
@@ -18,7 +18,7 @@ interface Match {
   readonly end: number;
   /** Name of the pattern whose match begins first. */
   readonly name: string;
-  /** The rest of a match whose beginning was taken before. */
+  /** Whether it is the rest of a match whose beginning was taken before. */
   readonly isContinued: boolean;
 }
 
@@ -45,7 +45,7 @@ export class PatternScan {
   #kept = "";
   #keptFrom = 0;
   #length = 0;
-  /** For each live position, where the earliest match through it began. */
+  /** For each live position, the start of the earliest match through it. */
   #active: number[] = [];
   #starts: Int32Array;
   #next: number[] = [];
@@ -90,7 +90,7 @@ export class PatternScan {
     this.#forgetText();
   }
 
-  /** The text is over. */
+  /** Ends the text. */
   end(): void {
     this.#settle(false);
     this.#speller = new Speller();
@@ -99,8 +99,8 @@ export class PatternScan {
   }
 
   /**
-   * Takes the matches before an offset, of at most `settledUntil`, in order. One that reaches over it is cut there, and
-   * its rest follows later.
+   * Takes the matches before an offset, of at most `settledUntil`, in order. A match across the offset is cut there,
+   * and its rest follows later.
    */
   take(until: number): readonly Match[] {
     const count = this.#matches.findIndex(({ start }) => start >= until);
@@ -146,7 +146,7 @@ export class PatternScan {
     for (let i = 0; i < this.#active.length; i++) {
       const position = this.#active[i]!;
       const { isLast, pattern } = positions[position]!;
-      // A match ends with what nobody sees, or within a pair, only where the pattern names that.
+      // A match ends with an invisible character, or within a pair, only if the pattern names that.
       const ends = isLast && !(speller.isSilent && !isMember(positions[position]!, unit));
       if (ends) this.#candidates.push({ start: this.#starts[position]!, end: at + 1, pattern });
     }
@@ -185,7 +185,7 @@ export class PatternScan {
     return this.#kept.slice(start - this.#keptFrom, end - this.#keptFrom);
   }
 
-  /** Ends only grow, so what overlaps is at the end of the list. */
+  /** Ends only grow, so overlapping matches are at the end of the list. */
   #add(start: number, end: number, name: string): void {
     let merged: Match = { start, end, name, isContinued: false };
     for (let last = this.#matches.at(-1); last !== undefined && last.end > start; last = this.#matches.at(-1)) {

@@ -1,4 +1,4 @@
-/** Patterns of personal data. An expression finds what looks like it; check digits decide where there are some. */
+/** Patterns of personal data. An expression finds candidates; check digits decide where they exist. */
 import { isIPv6 } from "node:net";
 import type { PatternSource } from "./pattern-set.js";
 
@@ -54,7 +54,7 @@ const EMAIL = "[\\p{L}\\p{N}._%+'-]+@[\\p{L}\\p{N}-]+(?:\\.[\\p{L}\\p{N}-]+)*\\.
 const DIGITS = "\\d{1,12}(?:[ .\\-/]?\\d{1,12}){0,5}";
 const INTERNATIONAL = `(?:\\+|00)[1-9](?:[ .-]?\\d{1,3})?(?:[ .-]?\\(\\d{1,5}\\))?[ .-]?${DIGITS}`;
 const AMERICAN = "(?:\\(\\d{3}\\) ?|\\d{3}[-. ])\\d{3}[-. ]\\d{4}";
-/** With the 0 of long-distance calls, and a separator, since plain digits may be anything. */
+/** National numbers: with the 0 of long-distance calls, and a separator, since plain digits may be anything. */
 const NATIONAL = "(?:\\(0\\d{1,5}\\) ?|0\\d{1,5}[ /-])\\d{3,8}(?:[ -]\\d{1,6}){0,3}";
 
 const SOURCES: Readonly<Record<PersonalData, readonly PatternSource[]>> = {

@@ -204,7 +204,7 @@ describe("patterns of the operator", () => {
         const out = await redacted(subject, of({ name: "x", regex }));
         const isFound = new RegExp(regex, "u").test(subject);
         expect(out.includes("[x]")).toBe(isFound);
-        // Nothing that is left is a match.
+        // No match is left.
         for (const rest of out.split("[x]")) expect(new RegExp(`^(?:${regex})$`, "u").test(rest)).toBe(false);
       }),
       { numRuns: cases(100, 500) },
@@ -232,7 +232,7 @@ describe("patterns of the operator", () => {
 
   test("leave the event loop free", async () => {
     const patterns = of({ name: "a", regex: "(?:[ab]{1,20}){1,20}c" });
-    // In time of the processor: others may use it meanwhile.
+    // Processor time: other programs may run meanwhile.
     let longestMs = 0;
     let numTurns = 0;
     let last = process.cpuUsage();

@@ -1,6 +1,6 @@
 /**
- * Replaces what patterns find in a text that comes in pieces. What may belong to a match is held back until that is
- * known.
+ * Replaces the matches of patterns in a text that comes in pieces. Text that may belong to a match is held back until
+ * that is known.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
@@ -64,7 +64,7 @@ export class TextRedactor {
     let text = "";
     let from = this.#heldFrom;
     for (const { start, end, name, isContinued } of this.#scan.take(until)) {
-      // Part of a chain of matches may be gone already.
+      // Part of a chain of matches may already be replaced.
       const label = isContinued ? "" : labelOf(name);
       text += this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom) + label;
       this.cut?.(Math.max(start, from), Math.max(end, from), label);
@@ -79,8 +79,8 @@ export class TextRedactor {
 }
 
 /**
- * Texts that follow each other without a gap, with what was found replaced: what lies in several of them is replaced in
- * the first. Long texts are read in turns of the event loop.
+ * Redacts texts that follow each other without a gap: a match across several texts is replaced in the first. Long texts
+ * are read in turns of the event loop.
  */
 export async function redactTexts(
   patterns: PatternSet,
@@ -111,7 +111,7 @@ interface Cut {
   readonly label: string;
 }
 
-/** @param cuts in order, of the texts one after another */
+/** @param cuts in order, with offsets in the joined texts */
 function cutTexts(texts: readonly string[], cuts: readonly Cut[]): readonly string[] {
   let textStart = 0;
   let next = 0;

@@ -1,15 +1,15 @@
 /**
  * Other spellings of a character: compatibility forms (fullwidth, mathematical), digits of other scripts, other dashes
- * and full stops, and characters that nobody sees. A pattern finds a text in all of them, or one invisible character
- * would hide it.
+ * and full stops, and invisible characters. A pattern finds a text in all of them, or one invisible character would
+ * hide it.
  */
 
 const UNKNOWN = 0;
-/** There is no plainer form in one unit. */
+/** The character has no plainer form in one unit. */
 const NONE = 1;
-/** U+FFFF is no character. */
+/** U+FFFF is not a character. */
 const INVISIBLE = 0xffff;
-/** By code point, as far as they are known. */
+/** Plain forms by code point, filled as needed. */
 const PLAIN = new Uint16Array(0x110000);
 
 /** Accents too: they are part of the letter before them. U+2800 is a Braille cell without a dot. */
@@ -47,7 +47,7 @@ function plainOf(code: number): number {
 /** Reads a text unit by unit. */
 export class Speller {
   #high = 0;
-  /** The unit's plain form; the unit itself where there is none. */
+  /** The unit's plain form, or the unit itself if there is none. */
   plain = 0;
   /** The unit adds nothing to the text that a reader sees; of a pair of units, the first never does. */
   isSilent = false;
@@ -74,7 +74,7 @@ export class Speller {
   }
 }
 
-/** The text with its characters in their plain forms, without those that nobody sees. */
+/** The text with its characters in their plain forms, without invisible ones. */
 export function plainText(text: string): string {
   let plain = "";
   const speller = new Speller();

@@ -3,15 +3,15 @@
 import { MillraceError } from "../../core/errors.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 
-/** Fields of the APIs at the top of a request below which texts are. */
+/** Fields at the top of a request, in any API, below which texts are. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(
   `messages prompt suffix input instructions system query queries text_1 text_2 content prediction tools functions response_format text output_config format
   stop stop_sequences chat_template grammar regex ebnf reasoning thinking`.split(/\s+/),
 );
 
 /**
- * Settings and labels at the top of a request, which no model reads. All other fields are searched, those that the
- * gateway does not know with all their keys.
+ * Settings and labels at the top of a request, which no model reads. All other fields are searched, unknown ones with
+ * all their keys.
  */
 const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
   "user",
@@ -39,7 +39,7 @@ const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
 /** Roles that APIs have. Any other role is a text, which a chat template may print. */
 const ROLES: ReadonlySet<string> = new Set(["system", "developer", "user", "assistant", "model", "tool", "function"]);
 
-/** Fields below which keys are not the API's, so that they are texts too. */
+/** Fields below which keys are texts too, since the API does not define them. */
 const FREE: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
@@ -49,7 +49,7 @@ const FREE: ReadonlySet<string> = new Set([
   "value",
 ]);
 
-/** Values that are no text, and must stay as they are. */
+/** Values that are not text, and must stay as they are. */
 const SKIPPED: ReadonlySet<string> = new Set([
   "role",
   "type",
@@ -94,13 +94,13 @@ const SKIPPED_IN_ANSWERS: ReadonlySet<string> = new Set([
   "system_fingerprint",
 ]);
 
-/** Tokens of a text spell it once more. */
+/** Members with a text's tokens, which spell it once more. */
 const SPELLED: ReadonlySet<string> = new Set(["logprobs", "prompt_logprobs", "token_ids", "prompt_token_ids"]);
 
 const MAX_DEPTH = 64;
 
 /**
- * Gets each text in turn, and the list whose other texts follow it without a gap, if it is a part of one.
+ * Gets each text in turn, and, for a part of a list, the list whose other texts follow it without a gap.
  * @returns the text to put in its place
  */
 type VisitText = (text: string, list?: object) => string;
@@ -251,7 +251,7 @@ function mapObject(
   return isSame ? value : Object.fromEntries(entries);
 }
 
-/** A copy in which nothing spells texts token by token. The same value if nothing does. */
+/** A copy without members that spell texts token by token. The same value if there are none. */
 export function withoutSpelling(value: JsonObject): JsonObject {
   return mapObject(value, (key, each) => unspelled(key, each, 0));
 }

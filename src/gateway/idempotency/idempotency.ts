@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key: a request that is sent again under its key gets the first one's answer. While that is made the
- * second joins it, and for a day after it gets what was kept. Another body under the same key is refused.
+ * Idempotency-Key: a request that is repeated under its key gets the first one's answer. While the first runs, the
+ * repetition joins it; for a day after, it gets the kept answer. Another body under the same key is refused.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
@@ -19,12 +19,12 @@ const IDEMPOTENCY_HEADER = "idempotency-key";
 const REPLAYED_HEADER = "idempotent-replayed";
 
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
-/** Runs of others that failed before a request under the same key goes on alone. */
+/** Failed runs of others before a request under the same key goes on alone. */
 const MAX_FAILED_RUNS = 2;
 
 interface IdempotencySettings {
   readonly ttlMs: number;
-  /** Time that an answer is made on without a client. */
+  /** Time for which a run continues without a client. */
   readonly graceMs: number;
   readonly maxAnswerBytes: number;
 }
@@ -37,19 +37,19 @@ interface IdempotencyOptions {
   readonly now?: () => number;
 }
 
-/** A request as this policy sees it, however it will be answered. */
+/** A request with a key, before it is known how it will be answered. */
 interface KeyedRequest {
-  /** As the client wrote it. */
+  /** The key as the client wrote it. */
   readonly key: string;
   /** The key's owner and the request's path: in another scope, the same key means another request. */
   readonly scope: readonly string[];
-  /** Hash of everything that makes it this request. */
+  /** Hash of the request's address and body. */
   readonly bodyHash: string;
   readonly tenant: string;
   readonly cancellation: Cancellation;
 }
 
-/** Makes the answer. Its cancellation follows all requests that wait for it, and not one of them. */
+/** Makes the answer. Its cancellation follows all waiting requests together, not a single one. */
 type Answering = (sink: AnswerSink, cancellation: Cancellation) => Promise<Ending>;
 
 interface Running {
@@ -74,7 +74,7 @@ export class Idempotency implements Policy {
     const keyed: KeyedRequest = {
       key: String(key),
       scope: [name, credentials, path],
-      // Clients may write the same body anew; only where its numbers cannot be told apart do its bytes count.
+      // Clients may write the same body anew; its bytes count only if parsing lost a part of them.
       bodyHash: sha256(JSON.stringify([url, canonicalJson(body).text ?? bytes.toString("latin1")])),
       tenant: caller.tenant,
       cancellation,
@@ -83,7 +83,7 @@ export class Idempotency implements Policy {
     return this.answer(keyed, sink, answer, (note) => request.record.notes.set(this.name, note));
   }
 
-  /** @param onNote told what became of the request: first, joined or replayed */
+  /** @param onNote gets the outcome of the request: first, joined, replayed or alone */
   async answer(
     keyed: KeyedRequest,
     sink: AnswerSink,
@@ -100,7 +100,7 @@ export class Idempotency implements Policy {
     for (let numFailed = 0; numFailed < MAX_FAILED_RUNS; numFailed++) {
       const ending = await this.#answerAgain(id, keyed, sink, onNote);
       if (ending !== undefined) return ending;
-      // Looking into the store takes time, in which another request may have begun.
+      // During the look into the store, another request may have begun.
       if (!this.#running.has(id)) return await this.#lead(id, keyed, sink, answering, onNote);
     }
     onNote("alone");
@@ -111,7 +111,7 @@ export class Idempotency implements Policy {
     await this.options.store.close();
   }
 
-  /** @returns undefined if there is no answer to give again, or if the run that was joined failed */
+  /** @returns undefined if there is no answer to repeat, or if the joined run failed */
   async #answerAgain(
     id: string,
     keyed: KeyedRequest,
@@ -144,7 +144,7 @@ export class Idempotency implements Policy {
     const forget = () => {
       if (this.#running.get(id)?.run === run) this.#running.delete(id);
     };
-    // The key stays taken until the answer is kept, so that no request falls between the two.
+    // The key stays taken until the answer is kept, so that every request finds the run or the kept answer.
     const run = new SharedRun(answering, { maxBytes: maxAnswerBytes, lingerMs: graceMs, staysOpen: true }, forget);
     this.#running.set(id, { bodyHash: keyed.bodyHash, run });
     void run.result.then(async ({ answer }) => {

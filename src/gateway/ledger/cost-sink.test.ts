@@ -83,7 +83,7 @@ test.each([
 });
 
 const named = (data: { readonly type: string }): string => `event: ${data.type}\n${event(data)}`;
-/** What a client may have written, which its answer repeats: nothing of it is the answer's report. */
+/** Client's text that an answer repeats: no part of it is the answer's report. */
 const REPEATED = { metadata: { usage: { input_tokens: 1 } }, tools: [{ parameters: { usage: { cost: 1 } } }] };
 const COUNTS = { input_tokens: 3, output_tokens: 2 };
 const PAID = { ...COUNTS, cost: 0.0000015 };
@@ -159,7 +159,7 @@ test("nothing is lost where the client reads slowly: each write is taken, and sa
   const answers = writes.map((each) => sink.write(Buffer.from(each)));
   sink.end();
   expect(written.join("")).toBe([...writes.slice(0, 3), last({ ...USAGE, cost: 0.0000015 }), DONE].join(""));
-  // Held bytes alone keep no one from sending more.
+  // Held bytes alone stop no writer.
   expect(answers).toEqual([false, false, false, true, true]);
 });
 

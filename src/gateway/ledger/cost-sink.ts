@@ -1,7 +1,7 @@
 /**
  * Tells the client its answer's cost: in the `usage` of answers, and in a header of whole ones. The cost is known at
- * the end, so the sink holds back until then a whole answer, or the last report of usage of a stream. A report is found
- * by its place in the JSON, since some answers repeat what the client wrote.
+ * the end, so the sink holds back a whole answer, or a stream's last report of usage, until then. A report is found by
+ * its place in the JSON, since some answers repeat the client's text.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { MillraceError } from "../../core/errors.js";
@@ -13,23 +13,23 @@ import { formatCost, formatDollars } from "../money.js";
 
 const COST_HEADER = "x-millrace-cost";
 
-/** A larger answer or report goes on without its cost. */
+/** A larger answer or report passes without its cost. */
 const MAX_HELD_BYTES = 1024 * 1024;
 const MEMBER = '"usage":';
 const DATA = /^data:/m;
 const CLOSE_BRACE = 0x7d;
 
-/** Where an API's answers report the usage of the whole answer. */
+/** The place where an API's answers report the usage of the whole answer. */
 interface ReportForm {
-  /** In an event that may be the last report of a stream. */
+  /** Matches an event that may be the last report of a stream. */
   readonly last: RegExp;
-  /** In an event behind which another may be the last. */
+  /** Texts of an event after which another may be the last. */
   readonly more: readonly string[];
   /** Names of the members that lead to the usage in an event; a whole answer has it as a member of its own. */
   readonly path: readonly string[];
 }
 
-/** Behind all choices, or with the end of the last. */
+/** The report comes after all choices, or with the end of the last. */
 const CHOICES: ReportForm = {
   last: /"choices":\s*\[\]|"finish_reason":\s*"/,
   more: ['"choices":'],
@@ -50,7 +50,7 @@ const FORMS: ReadonlyMap<string, ReportForm> = new Map([
   ],
 ]);
 
-/** Undefined: answers of the path report no usage that gets its cost. */
+/** Undefined: answers of the path have no report that gets its cost. */
 export const reportFormOf = (path: string): ReportForm | undefined => FORMS.get(path);
 
 interface CostTerms {
@@ -101,7 +101,7 @@ export class CostSink extends PassingSink {
     if (this.#head !== undefined) this.#releaseWhole(this.#head);
     else if (this.#held.numBytes > 0) {
       let told = "";
-      // The report is the first of them.
+      // The report is the first held event.
       eachEvent(this.#held.take().toString("latin1"), (event) => {
         told += told === "" ? this.#withCost(event) : event;
       });
@@ -126,7 +126,7 @@ export class CostSink extends PassingSink {
 
   #passEvents(bytes: Buffer): boolean {
     if (this.#held.numBytes > 0) {
-      // The report was not the last, as where each choice has its own.
+      // The report was not the last, as when each choice has its own.
       if (!this.#goesOn(bytes)) return this.#hold(bytes);
       const isWelcome = this.#release();
       return this.#passEvents(bytes) && isWelcome;
@@ -162,7 +162,7 @@ export class CostSink extends PassingSink {
     return isPriced() ? withCost(event, placeOf(event, form!.path), cost()) : event;
   }
 
-  /** @returns whether more is welcome */
+  /** @returns whether the sink takes more now */
   #hold(bytes: Buffer): boolean {
     this.#held.push(bytes);
     return this.#held.numBytes <= MAX_HELD_BYTES || this.#release();
@@ -179,7 +179,7 @@ export class CostSink extends PassingSink {
     this.#release(headers, [told]);
   }
 
-  /** Passes on the answer's head, if it is held, and bytes. @returns whether more is welcome */
+  /** Passes on the answer's head, if it is held, and bytes. @returns whether the sink takes more now */
   #release(headers: AnswerHead["headers"] = {}, held: readonly Buffer[] = [this.#held.take()]): boolean {
     const head = this.#head;
     this.#head = undefined;
@@ -190,13 +190,13 @@ export class CostSink extends PassingSink {
   }
 }
 
-/** A whole answer with its cost in its usage, where it has one that counts. */
+/** A whole answer with its cost in its usage, if that counts tokens. */
 function bodyWithCost(body: Buffer, nanoDollars: bigint): Buffer {
   let place: ByteRange | undefined;
   try {
     place = membersOf(body).get("usage");
   } catch {
-    // A body that is no JSON has no report of usage.
+    // A body that is not JSON has no report of usage.
   }
   if (place === undefined || body[place.end - 1] !== CLOSE_BRACE) return body;
   const report = reportWithCost(body.toString("latin1", place.start, place.end), nanoDollars);
@@ -209,9 +209,9 @@ function bodyWithCost(body: Buffer, nanoDollars: bigint): Buffer {
 }
 
 /**
- * Where the usage of an event stands.
+ * The place of an event's usage.
  * @param text bytes as Latin-1
- * @returns undefined: there is none that counts
+ * @returns undefined: no usage that counts tokens
  */
 function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
   const data = DATA.exec(text);
@@ -224,13 +224,13 @@ function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
       [start, end] = [start + found.start, start + found.end];
     }
   } catch {
-    // A body that is no JSON has no report of usage.
+    // A body that is not JSON has no report of usage.
     return undefined;
   }
   return text[end - 1] === "}" ? { start, end } : undefined;
 }
 
-/** @param place of the usage, which gets the cost, in place of one that the upstream may have put there */
+/** @param place of the usage, which gets the cost in place of the upstream's own */
 function withCost(text: string, place: ByteRange | undefined, nanoDollars: bigint): string {
   const report = place && reportWithCost(text.slice(place.start, place.end), nanoDollars);
   return place === undefined || report === undefined

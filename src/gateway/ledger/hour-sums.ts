@@ -1,4 +1,4 @@
-/** Adds the requests of a turn up by hour and dimension, so that a turn with many of them writes few sums. */
+/** Sums up the requests of a turn by hour and dimension, so that a turn with many requests writes few sums. */
 import type { AttemptRow, RequestRow } from "./ledger-rows.js";
 
 export const HOUR_MS = 3_600_000;
@@ -11,7 +11,7 @@ export class HourSums {
 
   /**
    * @param attempt undefined: the gateway answered the request itself
-   * @param isLast the request itself is counted, with its last attempt
+   * @param isLast counts the request itself too, with its last attempt
    */
   add(row: RequestRow, attempt: AttemptRow | undefined, isLast: boolean): void {
     const values = valuesOf(row, attempt, isLast);

@@ -88,7 +88,7 @@ export function createLedgerApp(database: Database.Database): Hono {
   return app;
 }
 
-/** A tenant's own spend: of its key, where keys are managed, else of all its keys. */
+/** A tenant's own spend: of its managed key, or without managed keys, of all its keys. */
 export async function ownUsage(
   database: Database.Database,
   caller: Caller,

@@ -1,4 +1,4 @@
-/** The ledger as a file: CSV, JSON lines or Parquet, made while it is read, in bounded memory. */
+/** The ledger as a file: CSV, JSON lines or Parquet, written while it is read, in bounded memory. */
 import { ByteWriter, type ColumnSource, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
 import { formatCost } from "../money.js";
 import type { Row } from "../store/side-connection.js";
@@ -56,7 +56,7 @@ const COLUMNS: Readonly<Record<string, Kind>> = {
 };
 const NAMES = Object.keys(COLUMNS);
 
-/** A column's name in CSV and JSON lines ends in its unit; times of the clock say theirs themselves. */
+/** A column's name in CSV and JSON lines ends in its unit; times of the clock need none. */
 const HEADINGS: readonly string[] = NAMES.map((name) => heading(name, "dollars"));
 
 function heading(name: string, moneyUnit: string): string {
@@ -122,7 +122,7 @@ function shownValue(row: Row, name: string): string | number | boolean | null {
   }
 }
 
-/** Rows of a group, which stand together in memory and in the file. */
+/** Rows of a group, which are adjacent in memory and in the file. */
 const GROUP_ROWS = 2000;
 const PARQUET_TYPES: Readonly<Record<Kind, NonNullable<ColumnSource["type"]>>> = {
   text: "STRING",

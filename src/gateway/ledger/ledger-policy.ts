@@ -17,7 +17,7 @@ import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-r
 import type { LedgerStore } from "./ledger-store.js";
 
 interface LedgerPrices {
-  /** @param model its name in the configuration */
+  /** @param model the model's name in the configuration */
   priceOf(model: string, rate: Rate): TieredPrice | undefined;
 }
 
@@ -33,11 +33,11 @@ interface LedgerOptions {
   /** Milliseconds since 1970, and `performance.now()`. */
   readonly epochMs: () => number;
   readonly now: () => number;
-  /** Told of each request's row when it has ended. Must be fast and must not throw. */
+  /** Called with each request's row at its end. Must be fast and must not throw. */
   readonly onRow?: ((row: RequestRow) => void) | undefined;
 }
 
-/** Notes beyond this are cut: no policy's note needs more. */
+/** Longer notes are cut: no policy's note needs more. */
 const MAX_NOTES_CHARACTERS = 2048;
 const MAX_ID_CHARACTERS = 200;
 
@@ -97,8 +97,8 @@ export class LedgerPolicy implements Policy {
   }
 
   /**
-   * Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing
-   * where its model has a price.
+   * Whether everything that may have cost something has a price. A kept answer has no attempt, and costs nothing if its
+   * model has a price.
    */
   #isPriced({ model, record }: GatewayRequest): boolean {
     const { prices, modelOf } = this.options;
@@ -114,7 +114,7 @@ export class LedgerPolicy implements Policy {
 
   #sayDoubt({ instance, engine, model }: AttemptRecord): void {
     this.#numDoubtful++;
-    // Once for the first, then for each power of two: an upstream that is wrong is wrong in every answer.
+    // Warns at the first, then at each power of two: a wrong upstream is wrong in every answer.
     if ((this.#numDoubtful & (this.#numDoubtful - 1)) !== 0) return;
     const fields = { instance, engine, model, answers: this.#numDoubtful };
     this.options.logger.warn(fields, "the upstream's token counts contradict each other, and have been clamped");
@@ -172,7 +172,7 @@ function openRequest(request: GatewayRequest, seq: number, beganMs: number): Ope
   return { seq, id: id.slice(0, MAX_ID_CHARACTERS), beganMs, tenant, team, key: keyId, path, asked, isStream };
 }
 
-/** The team among the scopes that the caller's requests are charged to, where keys are managed. */
+/** The team that the caller's requests are charged to, from its scopes; without managed keys there is none. */
 function teamOf({ scopes }: Caller): string {
   return scopes?.find(({ kind }) => kind === "team")?.id ?? "";
 }
@@ -215,7 +215,7 @@ function costOf(record: RequestRecord): bigint {
 
 const NOTHING_SAVED = { saved: 0n, savedBy: "" };
 
-/** The savings that a policy reports, or the cost that the answer from a cache would have had. */
+/** The savings that a policy reports, or the cost that a cache's answer would have had. */
 function savings(
   { notes, kept }: RequestRecord,
   price: () => TieredPrice | undefined,

@@ -31,13 +31,13 @@ interface RequestFilter extends OpenPeriod {
 }
 
 interface RequestPage {
-  /** From the newest to the oldest. */
+  /** Requests from the newest to the oldest. */
   readonly data: readonly Row[];
-  /** For the next page; null: there is none. A page may be shorter than its limit and yet have a next one. */
+  /** Cursor of the next page; null: none. A page may be shorter than its limit and still have a next one. */
   readonly next: number | null;
 }
 
-/** Requests that one page looks at: a filter that nothing passes must not keep other queries waiting. */
+/** Requests that one page reads: a filter without matches must not keep other queries waiting. */
 const MAX_LOOKED_AT = 20_000;
 
 /** Requests before a cursor, with their attempts. */
@@ -66,7 +66,7 @@ export async function requestPage(
   return { data, next: bottom <= first ? null : bottom };
 }
 
-/** Positions of a period's first request, and behind its last one. */
+/** Positions of a period's first request, and after its last one. */
 async function positions(
   database: Database.Database,
   { fromMs, toMs }: OpenPeriod,
@@ -83,8 +83,8 @@ async function positions(
 }
 
 /**
- * The first position from `low` on whose request began at a time or later; `end`: there is none. Positions grow with
- * time, so it is found by halving.
+ * The first position from `low` whose request began at `atMs` or later; `end`: none. Positions grow with time, so a
+ * binary search finds it.
  */
 async function positionAt(database: Database.Database, atMs: number, low: number, end: number): Promise<number> {
   const sql = "SELECT seq, began_ms FROM ledger_requests WHERE seq >= ? ORDER BY seq LIMIT 1";
@@ -183,7 +183,7 @@ const MAX_GROUPS = 10_000;
 /**
  * Sums over the hours that begin in a period, by groups: the most expensive first, or in the order of time.
  *
- * @param asker the tenant whose turn among queries it takes; "": the administrator
+ * @param asker the tenant in whose turn the query runs; "": the administrator
  */
 export async function spend(
   database: Database.Database,
@@ -238,7 +238,7 @@ const exportSql = (
     ORDER BY seq LIMIT ${EXPORT_PAGE}) r
   LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
 
-/** All rows of a period that pass the filter, a page at a time. */
+/** All rows of a period that pass the filter, one page at a time. */
 export async function* exportRows(
   database: Database.Database,
   { fromMs, toMs, ...equal }: Period & Pick<RequestFilter, "tenant" | "team" | "key" | "end_user">,
@@ -255,7 +255,7 @@ export async function* exportRows(
 }
 
 /**
- * The model that answered a tenant's request, the newest of that id.
+ * The model that answered a tenant's newest request with the id.
  * @returns undefined if the ledger has no such answer
  */
 export async function servedModel(

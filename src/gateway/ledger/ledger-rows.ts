@@ -10,7 +10,7 @@ export interface OpenRequest {
   /** Milliseconds since 1970. */
   readonly beganMs: number;
   readonly tenant: string;
-  /** "" where the caller belongs to none. */
+  /** Empty if the caller belongs to no team. */
   readonly team: string;
   readonly key: string;
   readonly path: string;
@@ -21,19 +21,19 @@ export interface OpenRequest {
 
 /**
  * answered, broken, cancelled: as `Ending`; refused: the gateway gave an error of its own; lost: the gateway died while
- * it ran.
+ * the request ran.
  */
 export type RowOutcome = "answered" | "broken" | "cancelled" | "refused" | "lost";
 
 export interface RequestRow extends OpenRequest {
-  /** The model that gave the answer; "": none did. */
+  /** The model that answered; "": none did. */
   readonly served: string;
   readonly outcome: RowOutcome;
-  /** Status that the client got: 499 if it left, the error's where the answer broke off, 0 if the request was lost. */
+  /** The client's status: 499 if it left, the error's if the answer broke off, 0 if the request was lost. */
   readonly status: number;
   /** Code of the error; "": none. */
   readonly error: string;
-  /** From the beginning; undefined: no byte. */
+  /** Milliseconds from the beginning to the first byte; undefined: no byte. */
   readonly firstByteMs: number | undefined;
   readonly totalMs: number;
   /** Nano-dollars that the answer would have cost without a policy, and that policy. */
@@ -43,9 +43,9 @@ export interface RequestRow extends OpenRequest {
   readonly notes: string;
   /** The client's own limit of tokens; undefined: none. */
   readonly maxTokens: number | undefined;
-  /** Answers that the request asks for; undefined: nobody knows. */
+  /** Number of answers that the request asks for; undefined: unknown. */
   readonly numAnswers: number | undefined;
-  /** The person whom the request serves, as the client names them; "": unknown. */
+  /** The person whom the request serves, by the client's name; "": unknown. */
   readonly endUser: string;
   readonly attempts: readonly AttemptRow[];
 }
@@ -54,13 +54,13 @@ export interface AttemptRow {
   readonly instance: string;
   readonly engine: string;
   readonly model: string;
-  /** From the beginning of the request. */
+  /** Milliseconds from the beginning of the request. */
   readonly startMs: number;
   readonly firstByteMs: number | undefined;
   readonly totalMs: number;
   readonly status: number;
   readonly outcome: string;
-  /** Undefined: nothing was made, or nobody said how much. */
+  /** Undefined: nothing was generated, or no counts are known. */
   readonly counts: TokenCounts | undefined;
   /** Nano-dollars; undefined: the model has no price. */
   readonly cost: bigint | undefined;

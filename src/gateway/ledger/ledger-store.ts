@@ -1,7 +1,7 @@
 /**
- * Writes the ledger. The note of an open request is committed with the turn in which it begins, its row with the next
- * transaction, at most two milliseconds after its end. After kill -9 the requests without a row are those that still
- * have a note: they become lost ones.
+ * Writes the ledger. An open request's note is committed with the turn in which the request begins, its row with the
+ * next transaction, at most two milliseconds after its end. After kill -9, requests with a note and no row become lost
+ * ones.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { Database, Statement } from "../store/database.js";
@@ -24,10 +24,10 @@ import { UsualRows } from "./usual-rows.js";
 
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Rows that wait while the database refuses them, as on a full disk. */
+/** Rows that wait while the database refuses them, as when the disk is full. */
 const MAX_UNWRITTEN = 10_000;
 const RETRY_MS = 1000;
-/** A row that is refused for longer is dropped, so that one that can never be written does not stay for ever. */
+/** A row that is refused for longer is dropped, so that an unwritable row does not stay for ever. */
 const MAX_TRIES = 3600;
 
 interface Unwritten {
@@ -35,7 +35,7 @@ interface Unwritten {
   readonly tries: number;
 }
 
-/** Charge for a lost request, by the budgets; undefined: the budgets do not know the request. */
+/** The budgets' charge for a lost request; undefined: the budgets do not know the request. */
 export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
@@ -53,10 +53,10 @@ export class LedgerStore {
   readonly #hourAfter: Statement;
   readonly #hourRows: Statement;
   readonly #deleteHourRows: Statement;
-  /** No hour up to this one is left to be moved. */
+  /** All hours up to this one have been moved. */
   #rolledMs = -1;
   #nextSeq: number;
-  /** Rows for the next transaction, which writes those of other policies as well. */
+  /** Rows for the next transaction, which also writes other policies' rows. */
   #opened: OpenRequest[] = [];
   #closed: Unwritten[] = [];
   #isScheduled = false;
@@ -92,7 +92,7 @@ export class LedgerStore {
     this.#nextSeq = Math.max(this.#notes.newestSeq() ?? 0, firstValue(this.#newest) ?? 0) + 1;
   }
 
-  /** Rows that could not be written and are gone. */
+  /** Number of rows that could not be written and are gone. */
   get numDropped(): number {
     return this.#numDropped;
   }
@@ -114,7 +114,7 @@ export class LedgerStore {
     this.#schedule();
   }
 
-  /** Resolves when the rows so far are committed, or the database has refused them and they are tried again. */
+  /** Resolves when the rows so far are committed, or the database has refused them and they wait for another try. */
   async written(): Promise<void> {
     await this.commits.run(() => {}).catch(() => {});
   }
@@ -152,13 +152,13 @@ export class LedgerStore {
     return left.length;
   }
 
-  /** Deletes old rows, a few at a time. @returns whether there is more to delete */
+  /** Deletes old rows, a few at a time. @returns whether old rows are left */
   prune(beforeMs: number, maxRows: number, atMost: number): boolean {
     const [lo, hi] = [firstValue(this.#oldest), firstValue(this.#newest)];
     if (lo === undefined || hi === undefined) return false;
     const end = Math.min(lo + atMost - 1, hi);
     const old = firstValue(this.#lastOld, [lo, end, beforeMs]) ?? 0;
-    // Rows have gaps only where requests still run, so the distance of two rows is the number of rows between them.
+    // Rows have gaps only at running requests, so the distance of two rows is the number of rows between them.
     const upTo = Math.min(Math.max(old, hi - maxRows), end);
     if (upTo < lo) return false;
     this.commits.alone(() => {
@@ -222,7 +222,7 @@ export class LedgerStore {
       },
       (thrown: unknown) => {
         this.#usual.forget();
-        // If the transaction could not begin, `write` has taken nothing, and the rows are taken here.
+        // If the transaction could not begin, `write` has not taken the rows, and this line takes them.
         for (const each of taken ?? take().closed) this.#keep(each, thrown);
       },
     );

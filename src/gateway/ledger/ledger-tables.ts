@@ -1,7 +1,7 @@
 /**
- * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds them to
- * the sums of their hour, so that sums need no rows: rows are deleted when they are old, and the sums remain. Rows have
- * no index but their position, which grows with time: an index costs every request, and a thread can search rows.
+ * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds both to
+ * the sums of their hour, so that sums need no rows: old rows are deleted, and the sums remain. Rows have no index but
+ * their position, which grows with time: an index costs every request, and a thread can search rows.
  */
 import type { Database } from "../store/database.js";
 
@@ -80,8 +80,8 @@ export const ATTEMPT_COLUMNS = [
 ] as const;
 
 /**
- * Columns whose values a usual request, of one attempt, shares with many others: its row has the id of these words in
- * their place, and needs no second row for the attempt.
+ * Columns whose values a usual request, of one attempt, shares with many others: its row has the id of these words
+ * instead, and needs no second row for the attempt.
  */
 export const WORD_COLUMNS = [
   "tenant",
@@ -104,7 +104,7 @@ export const WORD_COLUMNS = [
   "price",
 ] as const;
 
-/** Columns of `ledger_requests` that such a row has of its own; `saved` is 0, and `attempts` 1. */
+/** Columns of `ledger_requests` that a usual request's row has of its own; `saved` is 0, and `attempts` 1. */
 const USUAL_COLUMNS = [
   "seq",
   "words",
@@ -181,13 +181,13 @@ function addColumn(database: Database.Database, table: string, column: string): 
   database.exec(`ALTER TABLE ${table} ADD COLUMN ${column}`);
 }
 
-/** To the microsecond: the digits behind it are those of the clock's arithmetic. */
+/** To the microsecond: further digits come from the clock's arithmetic. */
 export const milliseconds = (ms: number | undefined): number | null =>
   ms === undefined ? null : Math.round(ms * 1000) / 1000;
 
 const marks = (count: number): string => Array(count).fill("?").join(", ");
 
-/** By the names of columns: a later version of the gateway may have added others, and an earlier one goes on. */
+/** Names the columns: a later version of the gateway may have added others, beside which an earlier one still works. */
 export const insertInto = (table: string, columns: readonly string[], verb = "INSERT"): string =>
   `${verb} INTO ${table} (${columns.join(", ")}) VALUES (${marks(columns.length)})`;
 
@@ -197,9 +197,9 @@ export const INSERT_USUAL = `INSERT INTO ledger_requests (${USUAL_COLUMNS.join("
 const OF_WORDS: ReadonlySet<string> = new Set(WORD_COLUMNS);
 
 /**
- * The rows of requests, as a table of REQUEST_COLUMNS and of the columns of the usual request's attempt, by the names
- * of ATTEMPT_COLUMNS with `attempt_` before them; `words` is null where attempts have rows of their own. It is no view,
- * since a view would bind the columns of the table.
+ * The rows of requests, as a table of REQUEST_COLUMNS and of the columns of the usual request's attempt (named as in
+ * ATTEMPT_COLUMNS, after `attempt_`); `words` is null if attempts have rows of their own. It is not a view, since a
+ * view would bind the columns of the table.
  */
 export const REQUESTS = `(SELECT ${[
   ...REQUEST_COLUMNS.map((name) => (OF_WORDS.has(name) ? `coalesce(w.${name}, r.${name}) AS ${name}` : `r.${name}`)),
@@ -207,7 +207,7 @@ export const REQUESTS = `(SELECT ${[
   ...ATTEMPT_COLUMNS.slice(2).map((name) => `${usualColumn(name)} AS attempt_${name}`),
 ].join(", ")} FROM ledger_requests r LEFT JOIN ledger_words w ON w.id = r.words)`;
 
-/** Attempts of the requests at some positions, which are to be given twice, in order. */
+/** Attempts of the requests at some positions. Bind the positions twice, in order. */
 export const attemptsAt = (numSeqs: number): string => `
   SELECT ${ATTEMPT_COLUMNS.join(", ")} FROM ledger_attempts WHERE seq IN (${marks(numSeqs)}) UNION ALL
   SELECT r.seq, 0, ${ATTEMPT_COLUMNS.slice(2).map(usualColumn).join(", ")}
@@ -225,10 +225,10 @@ function usualColumn(name: string): string {
 export const ADD_TO_HOUR = `${insertInto("ledger_hours", [...DIMENSIONS, ...SUMS])}
   ON CONFLICT DO UPDATE SET ${SUMS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
 
-/** Rows of one hour, at most so many, in the order of the table's key. */
+/** Rows of one hour up to a limit, in the order of the table's key. */
 export const ROWS_OF_HOUR = `SELECT ${[...DIMENSIONS, ...SUMS].join(", ")} FROM ledger_hours WHERE hour = ?
   ORDER BY ${DIMENSIONS.slice(1).join(", ")} LIMIT ?`;
 
-/** Deletes those rows; values: the dimensions of the last one. */
+/** Deletes the rows of one hour up to the given dimensions. */
 export const DELETE_ROWS_OF_HOUR = `DELETE FROM ledger_hours WHERE hour = ?
   AND (${DIMENSIONS.slice(1).join(", ")}) <= (${marks(DIMENSIONS.length - 1)})`;

@@ -1,7 +1,7 @@
 /**
- * Notes of the requests that run, which say after kill -9 which ones were lost. A note holds all that begin with one
- * transaction: requests that come together mostly end together. It is deleted with the row of the last of them; until
- * then the rows of the others tell that they have ended.
+ * Notes of the running requests, which show after kill -9 which requests were lost. A note holds all requests that
+ * begin with one transaction: requests that come together mostly end together. It is deleted with the row of its last
+ * request; until then, the others' rows show that they have ended.
  */
 import type { Database, Statement } from "../store/database.js";
 import type { OpenRequest } from "./ledger-rows.js";
@@ -10,7 +10,7 @@ const SCHEMA = "CREATE TABLE IF NOT EXISTS ledger_notes (last_seq INTEGER PRIMAR
 
 interface Note {
   readonly lastSeq: number;
-  /** Requests that the database has under this note, in the order of their positions. */
+  /** Requests under this note in the database, in the order of their positions. */
   members: readonly OpenRequest[];
   /** Positions of requests whose rows are committed. */
   readonly ended: Set<number>;
@@ -21,7 +21,7 @@ interface Note {
 type Fields = readonly [number, string, number, string, string, string, string, string, boolean];
 
 export class OpenRequests {
-  /** By the position of the request, in the order of their beginning. */
+  /** Notes by the position of the request, in the order of the requests' beginning. */
   readonly #notes = new Map<number, Note>();
   readonly #put: Statement;
   readonly #remove: Statement;
@@ -40,7 +40,7 @@ export class OpenRequests {
     return (this.#newest.get([]) as { readonly seq: number | null }).seq ?? undefined;
   }
 
-  /** To call in a transaction. @param requests in the order of their positions */
+  /** Call in a transaction. @param requests in the order of their positions */
   begin(requests: readonly OpenRequest[]): void {
     if (requests.length === 0) return;
     const note: Note = { lastSeq: requests.at(-1)!.seq, members: requests, ended: new Set(), ending: new Set() };
@@ -58,7 +58,7 @@ export class OpenRequests {
     if (note.ended.size + note.ending.size === note.members.length) this.#remove.run([note.lastSeq]);
   }
 
-  /** To call when that transaction is committed. */
+  /** Call when that transaction is committed. */
   committed(seq: number): void {
     const note = this.#notes.get(seq);
     note?.ending.delete(seq);
@@ -66,12 +66,12 @@ export class OpenRequests {
     this.#notes.delete(seq);
   }
 
-  /** To call when that transaction was undone: until the row is written, the note is all that tells of the request. */
+  /** Call when that transaction was undone: until the row is written, the note alone records the request. */
   undone(seq: number): void {
     this.#notes.get(seq)?.ending.delete(seq);
   }
 
-  /** The row is given up: the note stays in the database, and the next start finds the request lost. */
+  /** Gives the row up: the note stays in the database, and the next start finds the request lost. */
   forget(seq: number): void {
     this.#notes.delete(seq);
   }
@@ -92,7 +92,7 @@ export class OpenRequests {
   }
 
   /**
-   * The requests that an earlier process left open, which are to be ended like others.
+   * The requests that an earlier process left open; end them like others.
    * @param hasRow whether a request has ended
    */
   left(hasRow: (seq: number) => boolean): readonly OpenRequest[] {

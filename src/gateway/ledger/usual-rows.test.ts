@@ -1,4 +1,4 @@
-/** Rows whose words stand elsewhere are read like those that have all of their columns. */
+/** Rows with shared words are read like rows with all columns of their own. */
 import fc from "fast-check";
 import { pino } from "pino";
 import { expect, test } from "vitest";
@@ -165,7 +165,7 @@ test("requests of one kind share their words, which go with the last row of a hu
   const { commits, count, store, database } = open();
   for (const seq of [99_997, 99_998, 100_000, 100_001, 99_999]) store.close(usual(seq));
   commits.flush();
-  // The one that ended behind the border has a row of all columns.
+  // The request that ended after the border has a row of all columns.
   expect([count("ledger_words"), count("ledger_attempts"), count("ledger_requests")]).toEqual([2, 1, 5]);
   expect(store.prune(NEWEST, 3, 2)).toBe(true);
   expect([count("ledger_words"), count("ledger_requests")]).toEqual([2, 3]);

@@ -1,5 +1,5 @@
 /**
- * Rows of the usual request: one attempt, nothing saved. The words that it shares with many others stand once for them
+ * Rows of the usual request: one attempt, nothing saved. The words that it shares with many others are stored once for
  * all, which costs a third of a row with all columns and a row for the attempt.
  */
 import type { Database, Statement } from "../store/database.js";
@@ -7,11 +7,11 @@ import type { AttemptRow, RequestRow } from "./ledger-rows.js";
 import { INSERT_USUAL, insertInto, milliseconds, WORD_COLUMNS } from "./ledger-tables.js";
 
 /**
- * Words are named by the position of the first request that has them, and hold for requests between two multiples of
- * this, so that they can be deleted with these.
+ * Words are named by the position of their first request, and hold for requests between two multiples of this number,
+ * so that they are deleted together with these.
  */
 const ERA = 100_000;
-/** Requests whose words are of many kinds write them anew. */
+/** Number of remembered kinds of words; beyond it, all are forgotten, and requests write them anew. */
 const MAX_WORDS = 10_000;
 
 const eraOf = (seq: number): number => seq - (seq % ERA);
@@ -20,7 +20,7 @@ export class UsualRows {
   readonly #words: Statement;
   readonly #row: Statement;
   readonly #delete: Statement;
-  /** By their texts. */
+  /** Ids of words by their texts. */
   readonly #ids = new Map<string, number>();
   #era = 0;
 
@@ -30,14 +30,14 @@ export class UsualRows {
     this.#delete = database.prepare("DELETE FROM ledger_words WHERE id < ?");
   }
 
-  /** To call in a transaction. @returns false: the row is not a usual one, and not written */
+  /** Call in a transaction. @returns false: the row is not a usual one, and not written */
   write(row: RequestRow): boolean {
     const { seq, attempts, saved, savedBy } = row;
     const attempt = attempts.length === 1 && saved === 0n && savedBy === "" ? attempts[0]! : undefined;
     const counts = attempt?.counts;
     if (attempt === undefined || counts?.drafted !== undefined || counts?.accepted !== undefined) return false;
     if (eraOf(seq) !== this.#era) {
-      // A request that ends late has words of the era before.
+      // A request that ends late has words of the previous era.
       if (seq < this.#era) return false;
       this.#era = eraOf(seq);
       this.#ids.clear();
@@ -66,12 +66,12 @@ export class UsualRows {
     return true;
   }
 
-  /** To call when a transaction was undone, which may have written words. */
+  /** Call when a transaction was undone, since it may have written words. */
   forget(): void {
     this.#ids.clear();
   }
 
-  /** To call in the transaction that deletes the rows up to a position. */
+  /** Call in the transaction that deletes the rows up to a position. */
   deleteUpTo(seq: number): void {
     this.#delete.run([eraOf(seq + 1)]);
   }

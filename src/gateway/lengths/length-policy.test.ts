@@ -9,7 +9,7 @@ import { LengthPolicy, type LengthRules } from "./length-policy.js";
 const CHAT = "/v1/chat/completions";
 const sink = {} as AnswerSink;
 
-/** A policy before an upstream whose answers have the lengths that a test says, unless the limit cuts them. */
+/** A policy before an upstream that gives answers of a test's lengths, unless the limit cuts them. */
 function lengths(rules: LengthRules | undefined, earlier: readonly number[] = []) {
   const seen: [limit: string, isTruncated: boolean][] = [];
   const policy = new LengthPolicy({
@@ -67,7 +67,7 @@ test("an automatic limit needs a hundred answers, and cuts none like them", asyn
     expect(sent).toBeLessThan(1.5 * 1.2 * 200 + 2);
   }
   expect(seen.filter(([, isTruncated]) => isTruncated)).toEqual([]);
-  // Another key has none of its own yet, and gets everybody's.
+  // Another key has no limit of its own yet, and gets that of all keys.
   expect((await ask(60, {}, "b")).sent).toBeGreaterThan(1.4 * 195);
 });
 

@@ -1,7 +1,7 @@
 /**
- * Limits how long answers get: gives requests without a limit of tokens one, by what answers of their key and model
- * have needed, and lowers limits above a cap. It counts the answers that reach their limit. It stands behind the
- * caches, which know the client's own request.
+ * Limits the length of answers: gives requests without a limit of tokens one, from earlier answers of their key and
+ * model, and lowers limits above a cap. Counts the answers that reach their limit. Runs after the caches, which see the
+ * client's own request.
  */
 
 import type { AnswerSink } from "../answer.js";
@@ -12,16 +12,16 @@ import { type GatewayRequest, withBody } from "../request.js";
 import type { TokenCounts } from "../usage/record.js";
 
 export interface LengthRules {
-  /** For requests that say nothing; auto: from the answers so far; undefined: none. */
+  /** Limit of requests without one; auto: from the answers so far; undefined: none. */
   readonly default?: number | "auto" | undefined;
-  /** The most that a request may have. */
+  /** Largest limit that a request may have. */
   readonly cap?: number | undefined;
 }
 
 /** The source of an answer's length limit: the client, the gateway, or none. */
 export type LimitSource = "client" | "policy" | "none";
 
-/** One answer that was given earlier, to a request without a limit of its client's. */
+/** One earlier answer to a request without a client's limit. */
 export interface EarlierAnswer {
   /** The key, or the tenant without one. */
   readonly subject: string;
@@ -37,7 +37,7 @@ interface NamedRules {
 
 interface LengthOptions {
   /**
-   * The name that rules and statistics go by, with its rules; undefined: none.
+   * The name and rules for a request; undefined: none. Statistics are kept under the name.
    * @param asked the client's name for a model or route
    */
   readonly rulesOf: (asked: string) => NamedRules | undefined;
@@ -49,7 +49,7 @@ interface LengthOptions {
 }
 
 /**
- * An automatic limit is this many times the 99th percentile, of so many answers at least: at most one answer in a
+ * An automatic limit is this many times the 99th percentile, of at least LEAST_ANSWERS answers: at most one answer in a
  * hundred is near the limit.
  */
 const HEADROOM = 1.5;
@@ -64,7 +64,7 @@ export class LengthPolicy implements Policy {
 
   constructor(private readonly options: LengthOptions) {}
 
-  /** Not async: a request that no rule is for costs no promise. */
+  /** Not async: a request without rules costs no promise. */
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const found = request.route.isGeneration ? this.options.rulesOf(request.asked) : undefined;
     return found === undefined ? next(request, sink) : this.#handle(request, sink, next, found);
@@ -92,7 +92,7 @@ export class LengthPolicy implements Policy {
     const usage = ending.kind === "answered" ? record.attempts.at(-1)?.usage : undefined;
     if (usage === undefined) return ending;
     const isTruncated = usage.isTruncated === true;
-    // An answer that a client or a budget cuts does not say how long it would be.
+    // An answer that a client or a budget cuts does not show its full length.
     const isTelling = !isClients && (isOurs || !isTruncated);
     if (isTelling && numAnswers > 0) this.#note(subject, name, usage, numAnswers);
     this.options.onAnswer(name, record.isBounded ? "policy" : isClients ? "client" : "none", isTruncated);
@@ -103,7 +103,7 @@ export class LengthPolicy implements Policy {
     if (isEstimated !== true) this.#statistics.answered(subject, name, output / numAnswers);
   }
 
-  /** undefined while few answers are known: then nothing is cut */
+  /** Undefined while few answers are known: nothing is then cut. */
   #automatic(subject: string, name: string): number | undefined {
     if (!this.#isSeeded) {
       this.#isSeeded = true;

@@ -16,7 +16,7 @@ export type LineShape = (news: {
   readonly calls: readonly object[];
 }) => object;
 
-/** How an answer's object is made of its parts. */
+/** Makes an answer's object from its parts. */
 export interface AnswerShapes {
   readonly line: LineShape;
   readonly vectors: (embeddings: readonly unknown[], counts: object) => object;
@@ -31,7 +31,7 @@ interface Call {
 interface Usage {
   readonly prompt_tokens?: number;
   readonly completion_tokens?: number;
-  /** In dollars, where the gateway knows it. */
+  /** Dollars, if the gateway knows the cost. */
   readonly cost?: number;
 }
 
@@ -71,7 +71,7 @@ export class OllamaSink extends PassingSink {
   readonly #events = new EventReader();
   readonly #held = new Pieces();
   readonly #calls: Call[] = [];
-  /** Log-probabilities that no line has told yet: Ollama's form of a token is that of a chat of OpenAI's. */
+  /** Log-probabilities that no line has sent yet: Ollama's form of a token is that of OpenAI's chats. */
   #scored: object[] = [];
   #head: AnswerHead | undefined;
   #firstAtMs: number | undefined;
@@ -79,7 +79,7 @@ export class OllamaSink extends PassingSink {
   #usage: Usage = {};
   #isOver = false;
 
-  /** @param startMs `performance.now()` when the request came */
+  /** @param startMs `performance.now()` at the request's arrival */
   constructor(
     next: AnswerSink,
     private readonly shapes: AnswerShapes,
@@ -221,8 +221,8 @@ export class OllamaSink extends PassingSink {
   }
 
   /**
-   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. For a
-   * whole answer it sees no first token, so both parts are the whole time: clients divide counts of tokens by them.
+   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. A whole
+   * answer shows no first token, so both parts are the whole time: clients divide counts of tokens by them.
    */
   #lastFields(): object {
     const { cost } = this.#usage;

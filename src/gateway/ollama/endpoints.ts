@@ -1,4 +1,4 @@
-/** The paths of Ollama's API that the gateway translates to OpenAI's: policies and engines see only the latter. */
+/** The paths of Ollama's API that the gateway translates to OpenAI's: policies and engines see only OpenAI's. */
 import { OLLAMA_ERRORS, ollamaErrorBody } from "../../core/error-body.js";
 import { withoutTag } from "../../core/ollama-api.js";
 import { withGivenNames } from "../../core/ollama-tools.js";
@@ -13,7 +13,7 @@ export interface OllamaEndpoint {
   readonly pathOf: (body: RequestBody) => string;
   /** The request in OpenAI's API. */
   readonly request: (body: RequestBody) => RequestBody;
-  /** Whether the request asks the model for nothing: the gateway then answers it without an instance. */
+  /** Whether the request needs no model: the gateway then answers it without an instance. */
   readonly isIdle: (body: RequestBody) => boolean;
   readonly shapes: AnswerShapes;
 }
@@ -86,7 +86,7 @@ export const isOllamaPath = (path: string): boolean => path.startsWith("/api/");
 
 export const ollamaEndpointOf = (path: string): OllamaEndpoint | undefined => ENDPOINTS.get(path);
 
-/** The one of the gateway's names that a client's name with a tag stands for. */
+/** The gateway's name that a client's name with a tag stands for. */
 export function untagged(name: unknown, names: readonly string[]): unknown {
   return typeof name === "string" ? withoutTag(name, names) : name;
 }
@@ -110,7 +110,7 @@ export function ollamaSink(
   return new OllamaSink(next, { ...shapes, line }, name, startMs);
 }
 
-/** Answers a request that asks the model for nothing: Ollama's clients send such requests to load and unload models. */
+/** Answers a request that needs no model: Ollama's clients send such requests to load and unload models. */
 export function answerIdle({ shapes }: OllamaEndpoint, given: RequestBody, model: string, sink: AnswerSink): void {
   const head = { model, created_at: new Date().toISOString() };
   const counts = { total_duration: 0, load_duration: 0, prompt_eval_count: 0 };

@@ -1,5 +1,5 @@
 /**
- * Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the
+ * Translates requests of Ollama's API into OpenAI's, which all engines and policies know. The upstream checks the
  * values.
  */
 
@@ -31,8 +31,8 @@ interface OpenCall {
 }
 
 /**
- * A result that names no open call by its id, as clients of earlier releases send it, belongs to the oldest open call,
- * of its name where it has one.
+ * Assigns results to calls. A result without the id of an open call, as earlier clients send it, belongs to the oldest
+ * open call, of the same name if there is one.
  */
 class CallIds {
   readonly #open: OpenCall[] = [];
@@ -111,7 +111,7 @@ function samplingOf(options: unknown): JsonObject {
     if (otherName !== undefined) sampling[otherName] = value;
   }
   if (sampling.temperature !== undefined) sampling.temperature = takenTemperature(sampling.temperature);
-  // Ollama's own runner takes 0 and less for no limit.
+  // Ollama's own runner takes 0 and negative values for no limit.
   const { max_tokens: maxTokens } = sampling;
   if (typeof maxTokens === "number" && maxTokens <= 0) sampling.max_tokens = undefined;
   return sampling;
@@ -129,7 +129,7 @@ function generationOf(body: RequestBody): JsonObject {
   };
 }
 
-/** Completions have another form of these, which tells less. */
+/** For chats: completions have another form of these, with less detail. */
 const logprobsOf = ({ logprobs, top_logprobs }: RequestBody): JsonObject =>
   logprobs === true ? { logprobs, top_logprobs } : {};
 
@@ -142,10 +142,10 @@ const chatOf = (body: RequestBody, messages: readonly object[]): RequestBody =>
     ...logprobsOf(body),
   });
 
-/** The request behind /api/chat. */
+/** The request of /api/chat as a chat. */
 export const ofChat = (body: RequestBody): RequestBody => chatOf(body, chatMessages(body.messages));
 
-/** A prompt that no template surrounds. */
+/** Whether no template surrounds the prompt. */
 export const isRaw = ({ raw, suffix }: RequestBody): boolean => raw === true || (suffix != null && suffix !== "");
 
 function assertPlain(body: RequestBody): void {
@@ -160,20 +160,20 @@ function assertPlain(body: RequestBody): void {
 
 function promptOf({ prompt }: RequestBody): string {
   if (prompt === undefined || prompt === null) return "";
-  // A completion of OpenAI's takes a list, and gives an answer to each of its prompts: Ollama's answer is one text.
+  // OpenAI's completion takes a list, and answers each of its prompts; Ollama's answer is one text.
   if (typeof prompt !== "string")
     refuse("invalid_parameter", "prompt", `expected a string, got ${describeValue(prompt)}`);
   return prompt;
 }
 
-/** The request behind /api/generate for a raw prompt. */
+/** The request of /api/generate for a raw prompt, as a completion. */
 export function ofCompletion(body: RequestBody): RequestBody {
   assertPlain(body);
   const { suffix } = body;
   return known({ prompt: promptOf(body), suffix: suffix === "" ? undefined : suffix, ...generationOf(body) });
 }
 
-/** The request behind /api/generate: a chat of one message. */
+/** The request of /api/generate, as a chat of one message. */
 export function ofGenerate(body: RequestBody): RequestBody {
   const { system } = body;
   assertPlain(body);
@@ -181,10 +181,10 @@ export function ofGenerate(body: RequestBody): RequestBody {
   return chatOf(body, [...before, { role: "user", content: promptOf(body) }]);
 }
 
-/** The request behind /api/embeddings of earlier releases, which took one text. */
+/** The request of /api/embeddings of earlier releases, which took one text. */
 export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody =>
   known({ model, input: prompt, ...CUT_TEXTS });
 
-/** The request behind /api/embed. */
+/** The request of /api/embed. */
 export const ofEmbed = ({ model, input, dimensions, truncate }: RequestBody): RequestBody =>
   known({ model, input, dimensions, ...(truncate === false ? {} : CUT_TEXTS) });

@@ -57,7 +57,7 @@ function simulate(hours: number, load: number, isStreamed: boolean, start: numbe
       meter.ended(job.attempt);
     }
     jobs = jobs.filter(({ leftOutput }) => leftOutput > 0);
-    // Idle for a while, now and then, which costs nobody anything.
+    // Idle at times, at no cost.
     if (jobs.length === 0 && random() < 0.3) now += 30_000;
   }
   return {

@@ -1,8 +1,8 @@
 /**
  * Prices tokens on the operator's own hardware, from the price of an instance's hour. While an instance works on n
- * attempts, each of them gets 1/n of its time: the shares add up to the time in which the instance was busy. A model's
- * tokens of prompts and of answers then cost what the shares per token have been, before and after the first byte of
- * answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
+ * attempts, each of them gets 1/n of its time: the shares add up to the instance's busy time. A model's prompt tokens
+ * cost the average share per token before the first byte of answers, its output tokens that after it. So all requests
+ * together cost the price of the busy time; idle time is charged to none.
  */
 import { formatDollars } from "../money.js";
 import type { Price } from "../usage/price.js";
@@ -10,7 +10,7 @@ import type { AttemptRecord, TokenCounts } from "../usage/record.js";
 import { amountsText } from "./price.js";
 
 const MS_PER_HOUR = 3_600_000;
-/** A cached token costs its place in attention, about a tenth of computing it. */
+/** A cached token costs its part in attention, about a tenth of computing it. */
 const CACHED_SHARE = 0.1;
 /** Measurements lose half of their weight in this time. */
 const HALF_LIFE_MS = MS_PER_HOUR;
@@ -21,7 +21,7 @@ const REFRESH_MS = 60_000;
  * answer.
  */
 const ASSUMED = { promptMs: 500, promptTokens: 1000, outputMs: 1000, outputTokens: 100 };
-/** An answer that came after this share of the time came at once: it does not tell how long the prompt took. */
+/** An answer whose first byte came after this share of the time came at once: it does not show the prompt's time. */
 const WHOLE_AFTER = 0.9;
 
 /** Time that an instance gives to each of its attempts: it grows by dt/n in a time dt with n attempts. */
@@ -76,7 +76,7 @@ export class HardwareMeter {
     const { instance, startShareMs, firstShareMs } = running;
     this.#advance(instance);
     instance.numRunning--;
-    // An instance that is gone does not come back under its clock; one that is idle needs none.
+    // A replaced instance does not come back under its clock; an idle one needs none.
     if (instance.numRunning === 0) this.#instances.delete(attempt.instance);
     const share = instance.shareMs - startShareMs;
     const first = firstShareMs === undefined ? share : firstShareMs - startShareMs;

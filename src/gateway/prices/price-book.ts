@@ -12,12 +12,9 @@ export interface ModelPricing {
   readonly price?: Price | undefined;
   /** Nano-dollars for an hour of one of its instances. */
   readonly nanoPerHour?: bigint | undefined;
-  /**
-   * Names of the model at a paid API, of which the first with a list price counts; empty: the model runs on hardware of
-   * one's own.
-   */
+  /** Names of the model at a paid API: the first with a list price counts. Empty: the model runs on own hardware. */
   readonly listNames: readonly string[];
-  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it has none. */
+  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it has no endpoint. */
   readonly batchThousandths?: bigint | undefined;
 }
 
@@ -25,23 +22,23 @@ export interface BookSettings {
   readonly models: ReadonlyMap<string, ModelPricing>;
   /** Prices by a model's name in the fleet or at its API. */
   readonly prices: ReadonlyMap<string, Price>;
-  /** Share of the price that requests of batches cost on hardware of one's own, in thousandths. */
+  /** Share of the price that requests of batches cost on own hardware, in thousandths. */
   readonly batchThousandths: bigint;
 }
 
-/** The price now. */
+/** The current price. */
 type PriceSource = () => TieredPrice | undefined;
 
-/** A paid API charges its full price for a line that comes to it as a request of its own. */
+/** Whether a paid API serves the model: it charges its full price for a line sent as a single request. */
 const isApi = (pricing: ModelPricing | undefined): boolean => (pricing?.listNames.length ?? 0) > 0;
 
 const isThere = <T>(value: T | undefined): value is T => value !== undefined;
 
 export class ConfiguredPrices implements PriceBook {
-  /** The price of batches, by the price of others and the share of it. */
+  /** Prices of batches, by the full price and the share of it. */
   readonly #ofBatches = new WeakMap<Price, Map<bigint, TieredPrice>>();
 
-  /** Where a model's price comes from, for the settings at hand. */
+  /** The source of each model's price, for the current settings. */
   readonly #sources = new Map<string, PriceSource>();
   #settings: BookSettings | undefined;
 

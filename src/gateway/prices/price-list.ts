@@ -1,7 +1,4 @@
-/**
- * The dated list prices of paid APIs, which assets/api-prices.json holds: your own prices in the configuration come
- * before them.
- */
+/** The dated list prices of paid APIs, from assets/api-prices.json. Prices in the configuration override them. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -25,7 +22,7 @@ const amounts = {
 
 const row = z.strictObject({
   model: z.string(),
-  /** Day from which the price holds; absent: since ever. */
+  /** First day of the price; absent: the price also holds for all days before. */
   from: z.iso.date().optional(),
   ...amounts,
   above: z.strictObject({ promptTokens: z.number().int().positive(), ...amounts }).optional(),
@@ -51,7 +48,7 @@ interface ListedPrice {
 /** Rows by the model's name, each list from the newest to the oldest. */
 export type PriceList = ReadonlyMap<string, readonly ListedPrice[]>;
 
-/** Nano-dollars per million tokens, as price lists and configurations have them. */
+/** Nano-dollars per million tokens, as in price lists and configurations. */
 export interface Amounts {
   readonly input: bigint;
   readonly cacheRead?: bigint | undefined;
@@ -59,7 +56,7 @@ export interface Amounts {
   readonly output: bigint;
 }
 
-/** Without a price of their own, cached tokens cost as much as others. */
+/** Cached tokens without a price of their own cost as much as others. */
 export function priceFrom(version: string, { input, cacheRead, cacheWrite, output }: Amounts): Price {
   return { version, fresh: input, cacheRead: cacheRead ?? input, cacheWrite: cacheWrite ?? input, output };
 }
@@ -89,18 +86,20 @@ export function readPriceList(): PriceList {
   return parsePriceList(JSON.parse(readFileSync(join(packageRoot(), "assets/api-prices.json"), "utf8")));
 }
 
-/** Bedrock's names have a region and a maker before the model's, and a revision behind. */
+/** Bedrock's names have a region and a maker before the model's name, and a revision after it. */
 const BEDROCK = /^(?:[a-z]+\.)?(?:anthropic|amazon|meta|mistral|cohere)\.(.+?)(?:-v\d+(?::\d+)?)?$/;
 const VERSION = /-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-/** The rows of a model. Names may carry a provider before a slash, and a version's date or `latest` behind. */
+/**
+ * The rows of a model. Names may have a provider and a slash before them, and a version's date or `latest` after them.
+ */
 export function listedRows(list: PriceList, name: string): readonly ListedPrice[] {
   const last = name.slice(name.lastIndexOf("/") + 1);
   const bare = BEDROCK.exec(last)?.[1] ?? last;
   return list.get(name) ?? list.get(bare) ?? list.get(bare.replace(VERSION, "")) ?? [];
 }
 
-/** The row that holds at a time. */
+/** The row in force at a time. */
 export function rowAt(rows: readonly ListedPrice[], atMs: number): ListedPrice | undefined {
   return rows.find(({ fromMs }) => fromMs <= atMs);
 }

@@ -5,7 +5,7 @@ import type { Rate, TokenCounts } from "../usage/record.js";
 
 export interface PriceBook {
   /**
-   * @param model its name in the configuration
+   * @param model the model's name in the configuration
    * @param rate full if absent
    * @returns undefined if the model has no price, which is not the same as being free
    */
@@ -15,7 +15,7 @@ export interface PriceBook {
 const TOKENS = 1_000_000n;
 
 /**
- * All of a price, for a version that says it.
+ * All amounts of a price, for a version that states them.
  * @example "fresh $1, cache_read $0.1, cache_write $1, output $4 per million tokens"
  */
 export function amountsText({ fresh, cacheRead, cacheWrite, output }: Omit<Price, "version">): string {

@@ -1,4 +1,4 @@
-/** Costs by prices that change with the length of the prompt. */
+/** Costs by prices that depend on the length of the prompt. */
 import type { Price, TieredPrice } from "../usage/price.js";
 import type { Charge, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";

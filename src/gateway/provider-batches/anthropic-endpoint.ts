@@ -1,6 +1,6 @@
 /**
  * Anthropic's batches of messages: the lines come with the request that makes the batch. It has neither metadata nor
- * idempotency keys, so that a batch is recognised by the ids of its lines, which its results have.
+ * idempotency keys, so a batch is recognised by its lines' ids in the results.
  */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -27,7 +27,7 @@ const COMMA = 0x2c;
 const MAX_FIRST_LINE_BYTES = 16 * 1024 * 1024;
 const COUNTS = ["processing", "succeeded", "errored", "canceled", "expired"] as const;
 
-/** Statuses of the kinds of errors, which results have without one. */
+/** Statuses by the kind of error, since results state none. */
 const STATUSES: ReadonlyMap<unknown, number> = new Map([
   ["invalid_request_error", 400],
   ["authentication_error", 401],
@@ -42,7 +42,7 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
 
 export class AnthropicEndpoint implements BatchEndpoint {
   readonly name: string;
-  /** Nothing else shows that a batch was made, and a second one costs as much as the first. */
+  /** Only lists show that a batch was made, and a second batch costs as much as the first. */
   readonly numLists = 6;
 
   constructor(private readonly http: ProviderHttp) {
@@ -62,7 +62,7 @@ export class AnthropicEndpoint implements BatchEndpoint {
     async function* requests(): AsyncGenerator<Buffer> {
       yield head;
       for await (const chunk of createReadStream(lines) as AsyncIterable<Buffer>) {
-        // JSON has no raw newlines within: each stands between two lines.
+        // JSON has no raw newlines: each one here separates two lines.
         for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at)) chunk[at] = COMMA;
         yield chunk;
       }
@@ -139,7 +139,7 @@ export class AnthropicEndpoint implements BatchEndpoint {
         return line !== undefined && this.read(line).id.startsWith(`${key}-`);
       }
     } catch (thrown) {
-      // Results of others that are gone, or cannot be read, are not the file's: its own are new.
+      // Missing or unreadable results are another file's: this file's own are new.
       if (!(thrown instanceof Refused) || thrown.isForNow) throw thrown;
     }
     return false;

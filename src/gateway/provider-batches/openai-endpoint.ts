@@ -17,7 +17,7 @@ import {
 import type { ProviderHttp } from "./provider-http.js";
 
 const JSON_BODY = { "content-type": "application/json" };
-/** The account has as many tokens in batches as it may have. */
+/** The account's limit of tokens in batches is reached. */
 const FULL = "token_limit_exceeded";
 const OVER = ["completed", "expired", "cancelled"];
 
@@ -58,7 +58,7 @@ export class OpenAiEndpoint implements BatchEndpoint {
 
   async send({ mark, path, fileId }: SentFile, signal: AbortSignal): Promise<string> {
     const body = { input_file_id: fileId, endpoint: path, completion_window: "24h", metadata: { millrace: mark } };
-    // Compatible hosts may know the key; OpenAI does not say so.
+    // Compatible hosts may know the key; OpenAI does not document it.
     const headers = { ...JSON_BODY, "idempotency-key": mark };
     const bytes = Buffer.from(JSON.stringify(body));
     const batch = await this.http.json({ method: "POST", path: "/batches", headers, body: bytes, signal });
@@ -66,8 +66,8 @@ export class OpenAiEndpoint implements BatchEndpoint {
   }
 
   /**
-   * The file's id is this gateway's alone. Of its batches, those that had no room have failed; hosts that do not keep
-   * metadata name the file all the same.
+   * Only this gateway knows the file's id. Of the file's batches, those without room have failed; hosts that do not
+   * keep metadata name the file all the same.
    */
   async find({ mark, fileId, sentMs }: SentFile, signal: AbortSignal): Promise<Found> {
     const isOld = ({ created_at: created }: JsonObject) =>
@@ -115,7 +115,7 @@ export class OpenAiEndpoint implements BatchEndpoint {
     return { id, outcome: this.#error(memberOf("error")) };
   }
 
-  /** The answer's body as it came. */
+  /** The answer with its body unchanged. */
   #answer(response: Buffer): LineOutcome {
     const members = membersOf(response);
     const [status, body] = [members.get("status_code"), members.get("body")];

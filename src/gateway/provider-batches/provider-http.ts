@@ -1,4 +1,4 @@
-/** Calls of a provider's batch endpoint, with bounds on what it answers, and without its key in any message. */
+/** Calls of a provider's batch endpoint, with bounds on its answers, and without its key in any message. */
 import type { Readable } from "node:stream";
 import { type Dispatcher, request } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -19,23 +19,23 @@ export class Refused extends Error {
     super(message);
   }
 
-  /** The same may be asked again later. */
+  /** Whether the same call may succeed later. */
   get isForNow(): boolean {
     return FOR_NOW.includes(this.status) || this.status >= 500;
   }
 
-  /** It is certain that the call had no effect; a redirect may follow one that had. */
+  /** Whether the call surely had no effect; a redirect may follow a call that had one. */
   get isCertain(): boolean {
     return this.status >= 400 && this.status !== 408 && this.status !== 409 && this.status < 500;
   }
 }
 
-/** The operator replaces a key that is refused, or pays; the others say so themselves. */
+/** Statuses that may pass: the operator replaces a refused key, or pays; the others are temporary by definition. */
 const FOR_NOW = [401, 402, 403, 407, 408, 409, 429];
 
 interface Call {
   readonly method: "GET" | "POST" | "DELETE";
-  /** Behind the API's own path, such as /batches. */
+  /** Path after the API's own, such as /batches. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer | Readable;
@@ -45,11 +45,11 @@ interface Call {
 interface BatchList extends Pick<Call, "path" | "headers" | "signal"> {
   /** The parameter that names the last batch of the page before. */
   readonly cursor: string;
-  /** Whether a batch, and so all behind it, is none that is looked for. */
+  /** Whether a batch, and so every later one in the list, is too old. */
   readonly isOld: (batch: JsonObject) => boolean;
 }
 
-/** Batches that are made meanwhile push one's own down the list. */
+/** New batches push the wanted one down the list. */
 const MAX_PAGES = 100;
 /** Lists of a hundred batches are far smaller. */
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
@@ -77,7 +77,7 @@ export class ProviderHttp {
     return this.#redactor.text(String(text).slice(0, 500));
   }
 
-  /** Throws Refused, and other errors where no whole answer came: the call may have had its effect then. */
+  /** Throws Refused, and other errors if no whole answer came: the call may then have had its effect. */
   async json(call: Call): Promise<JsonObject> {
     const { body } = await this.#call(call);
     const bytes = await collected(body, MAX_JSON_BYTES);
@@ -89,7 +89,7 @@ export class ProviderHttp {
     }
   }
 
-  /** The pages of a list of batches, the newest first, up to one that ends with an old batch. */
+  /** The pages of a list of batches, the newest first, up to a page that ends with an old batch. */
   async *pages({ path, headers = {}, cursor, isOld, signal }: BatchList): AsyncGenerator<readonly JsonObject[]> {
     let after = "";
     for (let page = 0; page < MAX_PAGES; page++) {
@@ -107,7 +107,7 @@ export class ProviderHttp {
     for await (const chunk of body) yield chunk as Buffer;
   }
 
-  /** Throws where the text cannot be a part of a path. */
+  /** Throws if the text cannot be a part of a path. */
   idOf(value: unknown): string {
     if (typeof value === "string" && ID.test(value)) return value;
     throw this.unexpected("one without an id");
@@ -140,7 +140,7 @@ export class ProviderHttp {
   }
 }
 
-/** At most a little more than `most` bytes. */
+/** The body, cut a little after `most` bytes. */
 async function collected(body: Dispatcher.ResponseData["body"], most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let numBytes = 0;

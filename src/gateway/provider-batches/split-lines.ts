@@ -1,8 +1,8 @@
-/** The lines of a stream of bytes, whatever it sends: an endless line is passed over in bounded memory. */
+/** The lines of an untrusted stream of bytes: an endless line is skipped in bounded memory. */
 
 const NEWLINE = 0x0a;
 
-/** @returns the lines that are not empty, without their ends; undefined: a line is longer than `maxBytes` */
+/** @returns the lines that are not empty, without their line breaks; undefined: a line is longer than `maxBytes` */
 export async function* splitLines(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer | undefined> {
   let parts: Buffer[] = [];
   let numBytes = 0;

@@ -16,7 +16,7 @@ const schemaOf = (more: object) => ({ type: "json_schema", json_schema: { schema
 test("personal data in the wanted form is not kept", async () => {
   const kept = await keptOf({ response_format: schemaOf({ description: "as ann@example.com", title: "t" }) });
   expect(kept?.format).toEqual(schemaOf({ description: "as [email]", title: "t" }));
-  // A number that is a label now leaves no form.
+  // A number that has become a label leaves no form.
   const numbers = await keptOf({ response_format: schemaOf({ const: 4111111111111111 }) });
   expect(numbers).toMatchObject({ answer: "ok", format: undefined });
 });

@@ -1,5 +1,5 @@
 /**
- * The work of the checks' thread on one request and its answer: it reads both, judges, and takes personal data out of
+ * The work of the checks' thread on one request and its answer: reads both, judges them, and removes personal data from
  * the kept texts.
  */
 import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/pattern-set.js";
@@ -9,7 +9,7 @@ import { judgeSample, type Verdicts } from "./checks/checks.js";
 import type { SampleMessage } from "./checks/sample.js";
 import { readSample } from "./read-sample.js";
 
-/** A pattern of the operator's guardrails, as far as it can go to a thread. */
+/** A pattern of the operator's guardrails, without the parts that cannot go to a thread. */
 export type PlainPattern = Pick<PatternSource, "name" | "regex" | "isWholeWord" | "ignoresCase">;
 
 export type CheckJob =
@@ -26,7 +26,7 @@ export type CheckJob =
   /** Texts of a client to be redacted. */
   | { readonly kind: "texts"; readonly texts: readonly string[] };
 
-/** A prompt and its answer without the texts that the patterns find. */
+/** A prompt and its answer, redacted by the patterns. */
 export interface KeptText {
   readonly messages: readonly SampleMessage[];
   readonly answer: string;
@@ -38,13 +38,13 @@ export interface KeptText {
 interface CheckedSample {
   readonly kind: "sample";
   readonly verdicts: Verdicts;
-  /** Undefined where it is not kept: not wanted, or too long. */
+  /** Undefined: the text is not kept, since it is not wanted or too long. */
   readonly text: KeptText | undefined;
 }
 
 export type CheckAnswer =
   | CheckedSample
-  /** In no form that can be read. */
+  /** The request or its answer has no known form. */
   | { readonly kind: "unreadable" }
   | { readonly kind: "texts"; readonly texts: readonly string[] };
 
@@ -52,7 +52,7 @@ export type CheckAnswer =
 const MAX_KEPT_LENGTH = 128 * 1024;
 
 /**
- * All personal data that guardrails know, whether or not one of them looks for it, and the patterns of the operator's
+ * All personal data that guardrails know, even if no guardrail looks for it, and the patterns of the operator's
  * guardrails.
  */
 export function privatePatterns(own: readonly PlainPattern[]): PatternSet {
@@ -77,7 +77,7 @@ export async function runCheckJob(job: CheckJob, patterns: PatternSet): Promise<
   return { kind: "sample", verdicts, text };
 }
 
-/** A label in place of a number is no JSON: such a form is not kept. */
+/** A label in place of a number makes invalid JSON: such a form is not kept. */
 function parsedOrNone(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -1,4 +1,4 @@
-/** The thread in which samples are judged: one job at a time, and one message for each; see sample-checker.ts. */
+/** The thread that judges samples: one job at a time, and one message for each; see sample-checker.ts. */
 import { parentPort, workerData } from "node:worker_threads";
 import { type CheckAnswer, type CheckJob, type PlainPattern, privatePatterns, runCheckJob } from "./check-job.js";
 

@@ -36,7 +36,7 @@ test("in quiet traffic there is at most one alarm in as many samples as the thre
   const alarms = [1, 2, 3, 4, 5].map((seed) => drifts({ ...traffic, seed }).length);
   const most = (5 * traffic.samplesPerDay * traffic.days) / threshold;
   expect(alarms.reduce((sum, each) => sum + each, 0)).toBeLessThan(most);
-  // The bound is no empty one: a detector that never speaks would keep it too.
+  // The bound means something: a detector that never raises an alarm would keep it too.
   const damaged = drifts({ ...traffic, seed: 1, shareAt: (day) => (day > 5 ? 0.1 : 0.05) });
   expect(damaged.length).toBeGreaterThan(10);
 });

@@ -1,5 +1,5 @@
 /**
- * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and
+ * Finds the moment from which the mean of a series is above its earlier level. A baseline is learned from the past and
  * goes on learning; an e-detector bets that the mean is above the baseline's upper bound. Samples since the detector
  * was last at its stake belong to no baseline yet: they are either noise, and join it when the detector is back, or the
  * beginning of the drift. Hours of the day, and weekends, may have means of their own.
@@ -29,14 +29,14 @@ export interface SeriesState {
 export interface Drift {
   /** When the detector was last at its stake: the change came at about that time, or soon after. */
   readonly sinceMs: number;
-  /** Mean since then, of so many samples, and before. */
+  /** Mean since then, the number of its samples, and the mean before. */
   readonly mean: number;
   readonly count: number;
   readonly expected: number;
 }
 
 /**
- * Bets on small changes too: a rise of two points is looked for among hundreds of samples. Shares of the way from the
+ * Bets on small changes too: a rise of two points should show within hundreds of samples. Shares of the way from the
  * bound to 1.
  */
 const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
@@ -48,7 +48,7 @@ const DAY_MS = 24 * HOUR_MS;
 const BASELINE_MISS = 1e-3;
 /** Samples at which the bound is narrowest for its chance. */
 const TUNED_FOR = 20_000;
-/** A rise by less is none: real traffic is never quite still. */
+/** A smaller rise does not count: real traffic is never quite still. */
 const TOLERANCE = 0.003;
 const MOST = 0.98;
 
@@ -61,7 +61,7 @@ const NUM_PARTS = 2 * PARTS_OF_DAY;
  * unjudged.
  */
 const MIN_PART = 100;
-/** Standard errors by which the mean of a part must differ from that of all to count as its own. */
+/** Standard errors by which a part's mean must differ from that of all parts to count as its own. */
 const PART_ERRORS = 3;
 
 const newSums = (): Sums => ({
@@ -106,7 +106,7 @@ function partOfWeek(atMs: number): number {
 
 const meanOf = ({ count, sum }: Sums): number => (count === 0 ? 0 : sum / count);
 
-/** How far the mean of a part of the week is from that of all, where that is clear, and its error. */
+/** How far a part's mean is from that of the whole week, if the difference is clear, and the standard error. */
 function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: number): number {
   const shift = sums[part]! / counts[part]! - mean;
   const error = Math.sqrt(variance / counts[part]!);
@@ -121,7 +121,7 @@ function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: n
 function boundOf(baseline: Sums, part: number): number {
   const { count, squares } = baseline;
   const mean = meanOf(baseline);
-  // A first value of a quarter, the largest variance: that no sample failed yet does not prove that none will.
+  // A first value of a quarter, the largest variance: no failure so far does not prove that none will come.
   const variance = (count * Math.max(0, squares / count - mean * mean) + 0.25) / (count + 1);
   const log = -2 * Math.log(BASELINE_MISS);
   const rho2 = (log + Math.log(log + 1)) / TUNED_FOR;
@@ -139,8 +139,8 @@ export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline
 
 /**
  * @param x in [0, 1], larger is worse
- * @param threshold samples of the series in which at most one false alarm is expected
- * @returns a drift when it is found; the series then looks for it anew, on the same baseline
+ * @param threshold samples of the series with at most one expected false alarm
+ * @returns a newly found drift; the series then looks for the next one, on the same baseline
  */
 export function addToSeries(state: SeriesState, x: number, atMs: number, threshold: number): Drift | undefined {
   const { baseline, recent } = state;

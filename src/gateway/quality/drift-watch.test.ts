@@ -6,7 +6,7 @@ import { type Database, openDatabase } from "../store/database.js";
 import { DriftWatch, type FoundDrift } from "./drift-watch.js";
 
 const DAY_MS = 86_400_000;
-/** A Saturday: what happens from the fifth day on happens on days whose like are known. */
+/** A Saturday, so that days from the fifth on are of a known part of the week. */
 const START = Date.parse("2026-01-03T00:00Z");
 const SAMPLES_PER_DAY = 2000;
 
@@ -66,7 +66,7 @@ test("a drift of one tenant is its own, and samples beyond the plain share say n
     expect(pass(drift, { from: day, to: day + 0.9, share: 0.03, tenant: "a" })).toEqual([]);
     expect(pass(drift, { from: day + 0.9, to: day + 1, share: 0.03, tenant: "b", isPlain: false })).toEqual([]);
   }
-  // What is known of b is too little until now.
+  // There are too few samples of b until now.
   pass(drift, { from: 4, to: 5, share: 0.03, tenant: "b", isPlain: false });
   expect(pass(drift, { from: 5, to: 6, share: 0.2, tenant: "b", isPlain: false }).length).toBeGreaterThan(0);
   const drifted = drift.report(START + 6 * DAY_MS).filter(({ drift: found }) => found !== undefined);
@@ -155,7 +155,7 @@ test("at the most series, that of a tenant goes which is longest without a sampl
   for (const tenant of ["t2", "t3"]) expect(kept).not.toContain(tenant);
   expect(warnings).toHaveLength(1);
   expect(warnings[0]).toContain("at most 5000 series");
-  // What has come back is kept, though its old row was to go.
+  // A series that returns is kept, though its old row was due for deletion.
   const again = watch(database).drift;
   again.add(sampleAt(0.3, "t2"));
   again.add(sampleAt(0.3, "t4"));

@@ -1,7 +1,7 @@
 /**
  * Watches every series of verdicts for drift: each check of each model, and of each tenant of a model. The expected
- * number of false alarms is bounded over all of them together: a detector with the threshold c raises at most one in c
- * samples, so all samples of a time span count, and the number of series does not.
+ * number of false alarms is bounded over all series together: a detector with the threshold c raises at most one in c
+ * samples, so the number of samples in a time span counts, and the number of series does not.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { AlertStore } from "../alerts/alert-store.js";
@@ -13,9 +13,9 @@ import { DAY_MS } from "./quality-store.js";
 interface DriftOptions {
   readonly database: Database.Database;
   readonly logger: RequestLogger;
-  /** Days in which at most one false alarm is expected, over all series together. */
+  /** Days with at most one expected false alarm, over all series together. */
   readonly quietDays: number;
-  /** A series without a sample for so many days is forgotten. */
+  /** A series without a sample for this many days is forgotten. */
   readonly keepDays: number;
   /** Absent: drift is logged and shown, and no alert is stored. */
   readonly alerts:
@@ -30,7 +30,7 @@ export interface Judgement {
   /** Name of a check, or "feedback". */
   readonly name: string;
   readonly badness: number;
-  /** Drawn by the plain share: only such samples of different tenants are alike. */
+  /** Drawn by the plain share: only such samples compare between tenants. */
   readonly isPlain: boolean;
 }
 
@@ -70,15 +70,15 @@ export interface SeriesReport {
 const MAX_SERIES = 5000;
 /** The least time between two searches for series without samples. */
 const SWEEP_MS = 3_600_000;
-/** Samples of a day that the threshold counts with at least. */
+/** Lower bound of the samples a day for the threshold. */
 const MIN_PER_DAY = 1000;
 const SAVE_MS = 1000;
 /** Series that are saved at once, so that no transaction is long. */
 const SAVED_AT_ONCE = 200;
 const MAX_CHANGES = 1000;
-/** Days whose number of judgements is kept, so that a restart knows how many to expect. */
+/** Days for which the number of judgements is kept, so that a restart knows how many to expect. */
 const KEPT_RATES = 100;
-/** A drift is over when it is not found again within this multiple of the samples that it took to find it. */
+/** A drift is over when it is not found again within this multiple of the samples that its detection took. */
 const OVER_AFTER = 5;
 /** A change of the model up to this long before a drift began may be named as its occasion. */
 const OCCASION_MS = DAY_MS;
@@ -93,18 +93,18 @@ const keyOf = ({ model, tenant, name }: Pick<Series, "model" | "tenant" | "name"
   JSON.stringify([model, tenant, name]);
 
 export class DriftWatch {
-  /** By their keys, the longest without a sample first. */
+  /** Series by their keys, the longest without a sample first. */
   readonly #series = new Map<string, Series>();
   /** Series that have changed since they were saved. */
   readonly #dirty = new Set<Series>();
-  /** Series that are forgotten, and still in the database. */
+  /** Forgotten series that are still in the database. */
   readonly #gone = new Map<string, Series>();
   #sweptMs = Number.NEGATIVE_INFINITY;
   #hasWarned = false;
-  /** The version that each model was last seen with. */
+  /** The last seen version of each model. */
   readonly #versions = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
-  /** Judgements of this day, and of the last one that had some. */
+  /** Judgements of this day, and of the last earlier day with any. */
   #day = { number: -1, count: 0, before: 0 };
 
   constructor(private readonly options: DriftOptions) {
@@ -119,7 +119,7 @@ export class DriftWatch {
     this.#timer = setInterval(() => this.#save(SAVED_AT_ONCE), SAVE_MS).unref();
   }
 
-  /** Notes which version of a model answers. @param version "": unknown */
+  /** Notes the version that answers under a model's name. @param version "": unknown */
   seen(model: string, version: string, atMs: number): void {
     const before = this.#versions.get(model);
     if (version === "" || before === version) return;
@@ -133,7 +133,7 @@ export class DriftWatch {
       .run(MAX_CHANGES);
   }
 
-  /** @returns the drifts that this judgement has brought to light */
+  /** @returns the drifts that this judgement reveals */
   add(judgement: Judgement): readonly FoundDrift[] {
     const { atMs, model, tenant, name, badness, isPlain } = judgement;
     const threshold = this.#threshold(atMs);
@@ -154,7 +154,7 @@ export class DriftWatch {
     });
   }
 
-  /** Changes of the gateway, from the newest on. */
+  /** Changes of the gateway, the newest first. */
   changes(atMost: number): readonly (Change & { readonly model: string })[] {
     const sql = "SELECT at_ms AS atMs, model, version, before FROM quality_changes ORDER BY seq DESC LIMIT ?";
     return this.options.database.prepare(sql).all([atMost]) as (Change & { model: string })[];
@@ -171,7 +171,7 @@ export class DriftWatch {
     });
   }
 
-  /** Forgets the earlier levels of series, so that they learn their present ones. @returns how many */
+  /** Forgets the earlier levels of series, so that they learn the present ones. @returns the number of series */
   accept(model: string | undefined, name: string | undefined): number {
     const accepted = [...this.#series.values()].filter(
       (series) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,
@@ -211,7 +211,7 @@ export class DriftWatch {
     return series;
   }
 
-  /** Forgets the series that is longest without a sample: one of a tenant, or, for a series of all tenants, any. */
+  /** Forgets the series that is longest without a sample: a tenant's, or, only for a series of all tenants, any. */
   #makeRoom(tenant: string): boolean {
     if (!this.#hasWarned) {
       this.#hasWarned = true;
@@ -241,7 +241,7 @@ export class DriftWatch {
     this.#gone.set(key, series);
   }
 
-  /** The change of the model that is nearest to the beginning of a drift, if there is one near it. */
+  /** The change of the model nearest to the beginning of a drift; undefined: none near it. */
   #occasion(model: string, sinceMs: number, atMs: number): Change | undefined {
     const sql = `SELECT at_ms AS atMs, version, before FROM quality_changes WHERE model = ? AND before != '' AND at_ms BETWEEN ? AND ?
       ORDER BY abs(at_ms - ?) LIMIT 1`;
@@ -293,7 +293,7 @@ export class DriftWatch {
         tenant,
         name,
         state,
-        // A row from before the column: the state began anew at about its last sample.
+        // Rows from before the column lack the time: the state began anew at about its last sample.
         atMs: atMs === 0 ? state.recent.sinceMs : atMs,
         last: last === null ? undefined : (JSON.parse(last) as FoundDrift),
         numSince: 0,

@@ -6,9 +6,7 @@ import { firstProblem } from "../../core/schema-problem.js";
 const MAX_CORRECTION = 16 * 1024;
 const MAX_COMMENT = 4 * 1024;
 
-/** Characters of a client's own key that an error repeats. */
-
-/** Without control characters but tabs and ends of lines: a correction becomes an evaluation's expected answer. */
+/** Without control characters except tabs and line breaks: a correction becomes an evaluation's expected answer. */
 const textUpTo = (length: number) =>
   z
     .string()
@@ -26,13 +24,13 @@ const body = z.strictObject({
 
 interface GivenFeedback {
   readonly requestId: string;
-  /** From −1 to 1. A correction alone says that the answer was wrong. */
+  /** From −1 to 1. A correction alone means a wrong answer. */
   readonly score: number;
   readonly correction: string | undefined;
   readonly comment: string | undefined;
 }
 
-/** Throws invalid_parameter, which names the first field that does not fit. */
+/** Throws invalid_parameter, which names the first wrong field. */
 export function readFeedback(given: unknown): GivenFeedback {
   const parsed = body.safeParse(given);
   if (!parsed.success) {

@@ -50,7 +50,7 @@ export interface ReportRow {
   readonly failing_share: number;
   /** Mean badness, 0 to 1. */
   readonly mean: number;
-  /** The level that drift is measured against; null: not known yet. */
+  /** The level that drift is measured against; null: unknown so far. */
   readonly usual: number | null;
   readonly state: "learning" | "steady" | "drifted";
   readonly drift: ShownDrift | null;

@@ -1,6 +1,6 @@
 /**
- * Samples requests as the first policy behind the ledger: it copies the answer that the client gets, and hands it on
- * when the client has it.
+ * Samples requests as the first policy after the ledger: copies the client's answer, and hands the copy on when the
+ * client has the answer.
  */
 import type { AnswerSink } from "../answer.js";
 import { CopyingSink } from "../held-sinks.js";
@@ -23,7 +23,7 @@ export interface AnsweredSample {
 interface QualityPolicyOptions {
   /** Called with every request whose answer might be sampled. */
   readonly onRequest: (request: GatewayRequest) => void;
-  /** @returns undefined: such requests are not sampled */
+  /** @returns undefined: the request cannot be sampled */
   readonly draw: (request: GatewayRequest) => Draw | undefined;
   /** Must neither throw nor wait. */
   readonly onSample: (sample: AnsweredSample) => void;
@@ -37,7 +37,7 @@ export class QualityPolicy implements Policy {
 
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const { path, observer, record } = request;
-    // Requests of the gateway itself, such as an audit, are nobody's traffic; lines of batches are.
+    // The gateway's own requests, such as an audit, are no client's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
     if (isOwn || !SAMPLED_PATHS.includes(path)) return await next(request, sink);
     this.options.onRequest(request);
@@ -47,7 +47,7 @@ export class QualityPolicy implements Policy {
     let isNew = false;
     try {
       const ending = await next(request, copy ?? sink);
-      // An answer that is given again has been judged when it was made.
+      // A cached answer was judged when it was made.
       const isCached = record.notes.get(NOTE.cache)?.startsWith("hit") === true;
       isNew = ending.kind === "answered" && ending.status === 200 && !isCached;
       if (isNew && copy !== undefined) this.#pass(request, draw, copy);

@@ -55,7 +55,7 @@ test("the sum of the texts' bytes stays true when a sample cannot be kept", asyn
   const database = openDatabase(undefined);
   const store = storeOf(database);
   await store.add(sampleOf(0));
-  // The sweep of a later minute fails, after the text has been added: alone, and beside a write that does not.
+  // The sweep of a later minute fails after the text was added: alone, and beside a write that succeeds.
   database.exec("ALTER TABLE quality_feedback RENAME TO away");
   await expect(store.add(sampleOf(1, START + DAY_MS))).rejects.toThrow("quality_feedback");
   const alone = store.textBytes;

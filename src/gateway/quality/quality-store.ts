@@ -1,6 +1,6 @@
 /**
- * Samples in the gateway's database: a row each, its texts apart, and sums by the day. Texts go when they are too many
- * bytes, rows and sums when they are old.
+ * Samples in the gateway's database: a row each, texts in another table, and sums by the day. Texts go when they exceed
+ * a number of bytes, rows and sums when they are old.
  */
 import type { Database, Statement } from "../store/database.js";
 import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
@@ -10,7 +10,7 @@ import type { Verdicts } from "./checks/checks.js";
 
 export const DAY_MS = 86_400_000;
 const MAX_ROWS = 1_000_000;
-/** Rows that one sample may delete, so that no transaction is long. */
+/** Rows that one sample may delete: keeps transactions short. */
 const AT_ONCE = 100;
 /** The least time between two searches for old rows. */
 const SWEEP_MS = 60_000;
@@ -22,7 +22,7 @@ export interface KeptSample {
   readonly tenant: string;
   readonly key: string;
   readonly model: string;
-  /** Identity of the model version that answered; "": unknown. */
+  /** Version of the model that answered; "": unknown. */
   readonly version: string;
   readonly path: string;
   /** Inverse of the chance to be sampled. */
@@ -56,7 +56,7 @@ interface Feedback {
 
 interface SampleFilter {
   readonly isFailing?: boolean | undefined;
-  /** Fails this check, or has bad feedback where it is "feedback". */
+  /** Only samples that fail this check, or, for "feedback", have bad feedback. */
   readonly check?: string | undefined;
   readonly model?: string | undefined;
   readonly tenant?: string | undefined;
@@ -64,7 +64,7 @@ interface SampleFilter {
 }
 
 interface Retention {
-  /** Bytes of texts, of samples and of feedback together; 0: none are kept. */
+  /** Bytes of texts, of samples and of feedback together; 0: no texts are kept. */
   readonly textBytes: number;
   readonly days: number;
 }
@@ -149,17 +149,17 @@ export class QualityStore {
     if (this.#textBytes > retention.textBytes) commits.alone(() => this.#trimTexts());
   }
 
-  /** Bytes of the texts that are kept. */
+  /** Bytes of the kept texts. */
   get textBytes(): number {
     return this.#textBytes;
   }
 
-  /** Resolves when the sample is in the database. Rejects if that fails, as on a full disk. */
+  /** Resolves when the sample is in the database. Rejects if the write fails, as on a full disk. */
   add(sample: KeptSample): Promise<void> {
     return this.#write(() => this.#add(sample), { waitMs: SOON_MS });
   }
 
-  /** A later word on the same request replaces the earlier one. @returns whether it is the first */
+  /** Later feedback on the same request replaces the earlier one. @returns whether it is the first */
   addFeedback({ atMs, requestId, tenant, model, score, correction, comment }: Feedback): Promise<boolean> {
     const id = requestId.slice(0, MAX_ID_CHARACTERS);
     const write = (): boolean => {
@@ -195,7 +195,7 @@ export class QualityStore {
     return row as { readonly model: string; readonly version: string } | undefined;
   }
 
-  /** Sums of the days from one on, by model and check, and by tenant and version where that is wanted. */
+  /** Sums of the days since `fromMs`, by model and check, and optionally by tenant and version. */
   async sums(fromMs: number, groups: readonly ("tenant" | "version")[]): Promise<readonly Row[]> {
     const columns = ["model", "name", ...groups].join(", ");
     const sql = `SELECT ${columns}, sum(judged) AS judged, sum(failing) AS failing, sum(badness) AS badness, sum(weight) AS weight,
@@ -203,7 +203,7 @@ export class QualityStore {
     return await sideOf(this.database).read(sql, [Math.floor(fromMs / DAY_MS)]);
   }
 
-  /** From the newest to the oldest, with texts and feedback where they are there. */
+  /** Samples from the newest to the oldest, with their texts and feedback, if any. */
   async page(filter: SampleFilter, before: number, limit: number): Promise<readonly Row[]> {
     const { isFailing, check, model, tenant, fromMs = 0 } = filter;
     const where = ["s.seq < ?", "s.at_ms >= ?"];
@@ -224,7 +224,7 @@ export class QualityStore {
     return await sideOf(this.database).read(sql, [...values, limit]);
   }
 
-  /** Deletes samples, with texts and feedback; the sums of days stay. @returns how many samples */
+  /** Deletes samples, with texts and feedback; the sums of days stay. @returns the number of samples */
   forget(tenant: string, requestId: string | undefined): Promise<number> {
     const where = requestId === undefined ? "tenant = ?" : "tenant = ? AND request_id = ?";
     const values = requestId === undefined ? [tenant] : [tenant, requestId.slice(0, MAX_ID_CHARACTERS)];
@@ -333,7 +333,7 @@ export class QualityStore {
     this.#textBytes -= this.#feedbackBytes("at_ms < ?", [oldMs]);
     this.#deleteFeedback.run([oldMs]);
     this.#deleteDays.run([Math.floor(oldMs / DAY_MS)]);
-    // More is left: the next sample goes on.
+    // Old rows are left: the next sample continues.
     if (seqs.size < AT_ONCE) this.#sweptMs = nowMs;
   }
 }

@@ -19,12 +19,12 @@ import { Sampler } from "./sampler.js";
 interface QualitySettings {
   /** Share of requests that are sampled, 0 to 1. */
   readonly share: number;
-  /** Samples a day of each model and tenant, at least. */
+  /** Least number of samples a day for each model and tenant. */
   readonly atLeast: number;
-  /** Bytes of texts that are kept; 0: none. */
+  /** Bytes of kept texts; 0: none. */
   readonly textBytes: number;
   readonly days: number;
-  /** Days in which at most one false alarm is expected, over all series together. */
+  /** Days with at most one expected false alarm, over all series together. */
   readonly quietDays: number;
   readonly samplesTenant: (tenant: string) => boolean;
 }
@@ -35,13 +35,13 @@ interface QualityOptions {
   readonly runner: JobRunner;
   readonly logger: RequestLogger;
   readonly alerts: ConstructorParameters<typeof DriftWatch>[0]["alerts"];
-  /** The model, or the virtual one, that a client's name stands for; undefined: there is none. */
+  /** The model, or virtual model, that a client's name stands for; undefined: none. */
   readonly modelOf: (name: string) => string | undefined;
   /** Version of the engine, settings and weights that answer under a model's name. */
   readonly versionOf: (model: string) => string | undefined;
   /** Name of the header that names a request's session, in lower case. */
   readonly sessionHeader: () => string;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly epochMs: () => number;
 }
@@ -65,7 +65,7 @@ interface Answered {
   readonly isPlain: boolean;
 }
 
-/** Characters of a version that are kept: enough to tell versions apart. */
+/** Characters of a version that are kept: enough to distinguish versions. */
 const VERSION_CHARACTERS = 12;
 
 export class Quality {
@@ -120,7 +120,8 @@ export class Quality {
   }
 
   /**
-   * Takes a client's word on a request of its own. Throws invalid_parameter, not_found, queue_full and internal_error.
+   * Takes a client's feedback on a request of its own. Throws invalid_parameter, not_found, queue_full and
+   * internal_error.
    */
   async give(
     caller: Caller,
@@ -167,7 +168,7 @@ export class Quality {
     const job = {
       kind: "sample",
       path,
-      // Copies, since they are moved to the thread.
+      // Copies, since they move to the thread.
       request: Uint8Array.from(bytes),
       answer: Uint8Array.from(answer.body),
       isEventStream: answer.isEventStream,

@@ -1,4 +1,4 @@
-/** Reads a request and its whole answer, of any dialect, into the texts that checks look at. */
+/** Reads a request and its whole answer, of any dialect, into the texts for checks. */
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { type JsonObject, jsonObjectIn } from "../../core/json-body.js";
 import { askedForm } from "../api/asked-form.js";
@@ -16,7 +16,7 @@ export const SAMPLED_PATHS: readonly string[] = [
   "/v1/responses",
 ];
 
-/** A client may write anything else as a role: it is not kept. */
+/** A client may write anything else as a role, which is not kept. */
 const ROLES: readonly string[] = ["system", "user", "assistant", "tool", "function"];
 
 /**
@@ -32,7 +32,7 @@ export function readSample(path: string, request: Buffer, answer: Buffer, isEven
   return { messages: prompt.messages, isPlain: prompt.isPlain, format: formatOf(body), answer: read };
 }
 
-/** As `response_format` of chats has it. */
+/** The form as in `response_format` of chats. */
 function formatOf(body: JsonObject): unknown {
   const form = askedForm(body);
   return form?.type === "json_schema"

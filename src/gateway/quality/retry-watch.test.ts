@@ -7,7 +7,7 @@ const requestOf = (body: object): GatewayRequest =>
 
 const user = (content: unknown) => ({ role: "user", content });
 
-/** What is said of the first request when the others follow it. */
+/** The watch's findings on the first request when the others follow it. */
 function saidOf(first: object, ...others: readonly object[]): readonly boolean[] {
   const said: boolean[] = [];
   const onNext = (_: string, isRetry: boolean): void => void said.push(isRetry);

@@ -1,4 +1,4 @@
-/** Notices sessions that ask the same again soon: the answer before did not do. */
+/** Notices sessions that soon repeat their question: the previous answer did not satisfy. */
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { sha256 } from "../cache/answer-key.js";
 import type { GatewayRequest } from "../request.js";
@@ -16,23 +16,23 @@ interface RetryOptions<Fact> {
   /** Name of the header that names the session, in lower case. */
   readonly sessionHeader: () => string;
   readonly epochMs: () => number;
-  /** A session went on. @param isRetry it has asked the same again */
+  /** Called when a session goes on. @param isRetry whether it has repeated its question */
   readonly onNext: (fact: Fact, isRetry: boolean) => void;
 }
 
-/** A question that comes later than this says nothing about the last answer. */
+/** A later question says nothing about the last answer. */
 const WINDOW_MS = 600_000;
 const MAX_SESSIONS = 10_000;
 const MAX_NAME_LENGTH = 200;
 
 /** @typeParam Fact the known facts of a sampled request */
 export class RetryWatch<Fact> {
-  /** By tenant and session, the oldest first. */
+  /** Questions by tenant and session, the oldest first. */
   readonly #asked = new Map<string, Asked<Fact>>();
 
   constructor(private readonly options: RetryOptions<Fact>) {}
 
-  /** To call with every request, before it is answered. */
+  /** Call with every request, before it is answered. */
   seen(request: GatewayRequest): void {
     if (this.#asked.size === 0) return;
     const key = this.#keyOf(request);
@@ -45,7 +45,7 @@ export class RetryWatch<Fact> {
     if (epochMs() - asked.atMs <= WINDOW_MS) onNext(asked.fact, asked.question === question);
   }
 
-  /** To call with a sampled request that has been answered. */
+  /** Call with a sampled request that has been answered. */
   answered(request: GatewayRequest, fact: Fact): void {
     const key = this.#keyOf(request);
     const question = questionOf(request);
@@ -62,8 +62,8 @@ export class RetryWatch<Fact> {
 }
 
 /**
- * Capitals and spaces make no other question.
- * @returns undefined where the last message has no text of the user, as in a step of a loop of tools
+ * The question's hash; capitals and spaces do not count.
+ * @returns undefined if the last message has no text of the user, as in a step of a loop of tools
  */
 function questionOf({ body: { messages, input, prompt } }: GatewayRequest): string | undefined {
   const items = messages ?? input ?? prompt;
@@ -73,6 +73,6 @@ function questionOf({ body: { messages, input, prompt } }: GatewayRequest): stri
   return text === "" ? undefined : sha256(text);
 }
 
-/** Results of tools are the user's in the Messages dialect. */
+/** Results of tools come from the user in the Messages dialect. */
 const hasToolResult = (content: unknown): boolean =>
   Array.isArray(content) && content.some((part) => isPlainObject(part) && part.type === "tool_result");

@@ -1,11 +1,11 @@
 /**
- * Has samples judged in a thread. What waits is bounded: further samples are dropped and counted, and no request waits
- * for either.
+ * Judges samples in a thread. The queue is bounded: further samples are dropped and counted, and no request waits for
+ * either.
  */
 import { FairThread } from "../../core/fair-thread.js";
 import type { CheckAnswer, CheckJob, PlainPattern } from "./check-job.js";
 
-/** Samples that wait, and their bytes. A tenant may have as many as are free beside them: half, if it is alone. */
+/** Waiting samples, and their bytes. A tenant may have as many waiting as are free: half, if it is alone. */
 const MAX_WAITING = 256;
 const MAX_BYTES = 32 * 1024 * 1024;
 /** A text that takes longer is dropped. Ordinary ones take a few milliseconds. */
@@ -16,7 +16,7 @@ const CLOSE_MS = 3000;
 export const DROP_REASONS = ["queue_full", "too_large", "unreadable", "failed"] as const;
 export type DropReason = (typeof DROP_REASONS)[number];
 
-/** Where a job ends: in the thread, or in a test's own. */
+/** The place where a job ends: in the thread, or in a test's own runner. */
 export interface JobRunner {
   run(job: CheckJob, tenant: string, numBytes: number): Promise<CheckAnswer>;
   end(): void;
@@ -49,7 +49,7 @@ export class SampleChecker {
 
   constructor(private readonly runner: JobRunner) {}
 
-  /** @returns the thread's answer, or why there is none. Never rejects */
+  /** @returns the thread's answer, or the reason for none. Never rejects */
   async check(job: CheckJob, tenant: string): Promise<CheckAnswer | DropReason> {
     const numBytes = job.kind === "sample" ? job.request.length + job.answer.length : job.texts.join("").length;
     const load = this.#loads.get(tenant) ?? { count: 0, numBytes: 0 };

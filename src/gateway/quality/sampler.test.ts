@@ -24,7 +24,7 @@ test("a share of all requests is drawn, each with the inverse of its chance", ()
 
 test("a stratum with few requests has as many samples a day as it is owed, and the first day too", () => {
   for (const samples of drawn(0.01, 50, 200, 5)) expect(samples.length).toBeGreaterThanOrEqual(50);
-  // Where there are fewer requests than samples are owed, all are taken.
+  // With fewer requests than missing samples, all are taken.
   for (const samples of drawn(0.01, 50, 30, 3)) expect(samples).toHaveLength(30);
 });
 
@@ -51,7 +51,7 @@ test("where nine in ten requests bring no new answer, the others still have as m
       else numSamples += Number(draw.isTaken);
     }
     expect(numSamples).toBeGreaterThanOrEqual(50);
-    // The floor takes not all: the samples are spread over the day.
+    // The floor does not take every request: the samples are spread over the day.
     if (day > 0) expect(numSamples).toBeLessThan(80);
   }
 });

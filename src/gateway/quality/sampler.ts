@@ -1,14 +1,14 @@
 /**
- * Draws the requests that are sampled: a share of all, and so many a day at least of each model and tenant. A request's
- * chance is known when it is drawn, so that sums weighted by its inverse are unbiased.
+ * Draws the requests that are sampled: a share of all, and at least a number a day of each model and tenant. A
+ * request's chance is known when it is drawn, so that sums weighted by its inverse are unbiased.
  */
 
 interface SamplerOptions {
   /** Share of all requests, 0 to 1. */
   readonly share: number;
-  /** Samples a day, of each model and tenant, that are taken even if their share is larger. */
+  /** Least number of samples a day for each model and tenant, even beyond the share. */
   readonly atLeast: number;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   readonly epochMs: () => number;
 }
@@ -18,7 +18,7 @@ export interface Draw {
   readonly isTaken: boolean;
   /** The inverse of the request's chance to be sampled. */
   readonly weight: number;
-  /** The share alone would have taken the request: such samples are alike, whatever their model and tenant. */
+  /** Whether the share alone would have taken the request: such samples compare between models and tenants. */
   readonly isPlain: boolean;
   /** Call if no answer comes that can be judged: the request then counts neither as a request nor as a sample. */
   readonly giveBack: () => void;
@@ -33,16 +33,16 @@ interface Stratum {
 }
 
 const DAY_MS = 86_400_000;
-/** Models times tenants of one day; further ones have the plain share only. */
+/** Pairs of model and tenant of one day; further pairs have the plain share only. */
 const MAX_STRATA = 10_000;
 
 export class Sampler {
-  /** Those whose last request was on the earliest day first. */
+  /** Pairs, the one with the earliest day of its last request first. */
   readonly #strata = new Map<string, Stratum>();
 
   constructor(private readonly options: SamplerOptions) {}
 
-  /** To call before the answer is known. */
+  /** Call before the answer is known. */
   draw(model: string, tenant: string): Draw {
     const { share, atLeast, random } = this.options;
     const stratum = atLeast === 0 ? undefined : this.#stratum(model, tenant);
@@ -91,8 +91,8 @@ export class Sampler {
 }
 
 /**
- * The samples that are still wanted, spread over the requests that are still to come if today is like yesterday
- * (Knuth's algorithm S).
+ * The chance that spreads the samples still wanted over the requests still to come, if today is like yesterday (Knuth's
+ * algorithm S).
  */
 function floorChance({ requests, samples, yesterday }: Stratum, atLeast: number): number {
   const wanted = atLeast - samples;

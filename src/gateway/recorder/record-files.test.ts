@@ -39,7 +39,7 @@ const text = () =>
   names()
     .map((name) => readFileSync(join(folder, name), "utf8"))
     .join("");
-/** Writes lines of so many bytes, their ends included, each into a run of its own. */
+/** Writes lines of `numBytes` bytes, with their line breaks, each into a run of its own. */
 async function write(count: number, numBytes: number, options: Parameters<typeof files>[0] = {}): Promise<void> {
   for (let i = 0; i < count; i++) {
     const each = files(options);
@@ -102,7 +102,7 @@ test("with a full queue further requests are lost and counted, and so are lines 
   const each = files({ maxQueueBytes: 100 });
   const line = vi.fn(() => "x".repeat(59));
   each.push(line);
-  // Whole lines wait, not what they are made of.
+  // Whole lines wait, not the requests behind them.
   expect(line).toHaveBeenCalledTimes(1);
   each.push(line);
   each.push(() => {

@@ -1,16 +1,16 @@
 /**
- * Files of JSON lines that are written behind the requests: a queue of bounded size, a new file each day and whenever
- * one is full, and the oldest files go by size and age. Nothing here ever fails a request.
+ * Files of JSON lines, written in the background: the queue is bounded, a new file begins each day and when one is
+ * full, and the oldest files go by size and age. No failure here fails a request.
  */
 import { type FileHandle, mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 interface RecordFilesOptions {
-  /** Made if it is not there, for its owner alone. */
+  /** Created if missing, for its owner alone. */
   readonly folder: string;
-  /** Size of all files. */
+  /** Upper bound of the size of all files. */
   readonly maxBytes: number;
-  /** Time after which a file goes, from its first line on. */
+  /** Age of a file's first line at which the file goes. */
   readonly keepMs: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -24,7 +24,7 @@ interface RecordFilesOptions {
 const MiB = 1024 * 1024;
 const MAX_QUEUE_BYTES = 64 * MiB;
 const MAX_FILE_BYTES = 64 * MiB;
-/** So that the removal of the oldest file is a small step. */
+/** Least number of files, so that removing the oldest is a small step. */
 const LEAST_FILES = 8;
 const MAX_BATCH_BYTES = MiB;
 const CLEAN_MS = 3_600_000;
@@ -32,11 +32,11 @@ const CLOSE_MS = 3000;
 const DAY_MS = 86_400_000;
 const NAME = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d)-(\d{3}Z)(?:\.\d+)?\.jsonl$/;
 
-/** When a file's first line was written. Times of files change when they are copied. */
+/** When a file's first line was written, from its name: copying a file changes its own times. */
 const beganMs = (name: string): number => Date.parse(name.replace(NAME, "$1:$2:$3.$4"));
 
 export class RecordFiles {
-  /** Lines with their ends: the requests themselves take several times as much memory. */
+  /** Lines with their line breaks: the requests themselves take several times as much memory. */
   #queue: Buffer[] = [];
   #queuedBytes = 0;
   #writing: Promise<void> | undefined;
@@ -140,7 +140,7 @@ export class RecordFiles {
     try {
       await file.handle.appendFile(bytes);
     } catch (thrown) {
-      // A reader refuses half a line.
+      // Readers refuse half a line.
       await file.handle.truncate(file.numBytes).catch(() => {});
       throw thrown;
     }
@@ -190,7 +190,7 @@ export class RecordFiles {
     await file?.handle.close();
   }
 
-  /** Removes files that are too old, and the oldest ones until there is room for more. */
+  /** Removes files that are too old, and the oldest ones until there is room for `roomFor` bytes. */
   async #clean(roomFor: number): Promise<void> {
     const { folder, maxBytes, keepMs, now } = this.options;
     try {
@@ -208,7 +208,7 @@ export class RecordFiles {
         total -= size;
       }
     } catch {
-      // No folder yet, or a file that another process has removed.
+      // The folder is missing, or another process has removed a file.
     }
   }
 }

@@ -1,4 +1,6 @@
-/** Makes the line of a recorded request: a chat and its answer in OpenAI's form, whatever dialect the client speaks. */
+/**
+ * Makes the line of a recorded request: a chat and its answer in OpenAI's form, independent of the client's dialect.
+ */
 
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
@@ -19,7 +21,7 @@ import type { RequestRecord, TokenCounts } from "../usage/record.js";
 
 const CHATS = "/v1/chat/completions";
 
-/** How the requests of other paths are read, and their answers. */
+/** Readers of other paths' requests and answers. */
 const OTHERS = new Map([
   ["/v1/messages", { names: MESSAGES_NAMES, read: readMessages, reader: () => new MessagesAnswerReader() }],
   ["/v1/responses", { names: RESPONSES_NAMES, read: readResponses, reader: () => new ResponsesAnswerReader() }],
@@ -37,7 +39,7 @@ interface Exchanged {
   readonly endMs: number;
 }
 
-/** The text of the line, without its end. Throws for an answer or a request that cannot be read. */
+/** The text of the line, without its line break. Throws for an unreadable request or answer. */
 export function recordLine({ request, answer, startMs, firstByteMs, endMs }: Exchanged): string {
   const { id, path, caller, record, asked } = request;
   const head: RecordHead = {
@@ -56,8 +58,8 @@ export function recordLine({ request, answer, startMs, firstByteMs, endMs }: Exc
 }
 
 /**
- * The client's bytes as they are, since a parsed number may be rounded. JSON has line ends between its parts only, and
- * a mark of the byte order before them.
+ * The client's bytes unchanged, since a parsed number may be rounded. JSON has line breaks only between its parts, and
+ * a byte order mark before them.
  */
 function requestJson({ path, body, bytes, asked: model }: Exchanged["request"]): string {
   const other = OTHERS.get(path);
@@ -81,7 +83,7 @@ function responseOf({ path, record, asked }: Exchanged["request"], answer: Excha
   return parts.some(({ kind }) => kind === "usage") ? whole : { ...whole, usage: undefined };
 }
 
-/** As the upstream reported it: clients of streams need not have asked for it. */
+/** The usage that the upstream reported: clients of streams need not have asked for it. */
 function usageOf({ attempts }: RequestRecord): TokenCounts | undefined {
   const usage = attempts.findLast(({ outcome }) => outcome === "answered")?.usage;
   return usage?.isEstimated === true ? undefined : usage;

@@ -1,6 +1,6 @@
 /**
  * Records requests with their answers, for audits, tuning, training and replays. Two policies, around the guardrails:
- * what they have redacted is not recorded.
+ * redacted texts are not recorded.
  */
 import type { AnswerSink } from "../answer.js";
 import { directivesOf } from "../cache/directives.js";
@@ -22,7 +22,7 @@ interface RecorderOptions {
   readonly sessionHeader: () => string;
   /** Counts a request that is too large. */
   readonly onLost: () => void;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -32,7 +32,7 @@ interface RecorderOptions {
 const MAX_BYTES = 4 * 1024 * 1024;
 
 interface Recorded {
-  /** As the guardrails leave it. */
+  /** The request as the guardrails leave it. */
   request: GatewayRequest | undefined;
 }
 
@@ -49,7 +49,7 @@ export class Recorder {
     close: () => this.options.files.close(),
   };
 
-  /** Behind the guardrails: sees the requests that models see. */
+  /** After the guardrails: sees the requests that models see. */
   readonly inner: Policy = {
     name: "recorder-input",
     handle: (request, sink, next) => {
@@ -60,7 +60,7 @@ export class Recorder {
   };
 
   #isWanted({ path, body, headers, model, caller, observer, record }: GatewayRequest): boolean {
-    // Requests of the gateway itself, such as an audit, are nobody's traffic; lines of batches are.
+    // The gateway's own requests, such as an audit, are no client's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
     if (isOwn || !RECORDED_PATHS.includes(path) || !this.options.appliesTo(model)) return false;
     if (record.isPrivate || directivesOf(headers).noStore) return false;

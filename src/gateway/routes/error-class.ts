@@ -2,8 +2,8 @@
 import type { ErrorCode, MillraceError } from "../../core/errors.js";
 
 /**
- * unavailable: no connection, or an answer of 5xx; timeout: no answer in time; overload: 429, or too many requests
- * waiting; context-length: the prompt is too long for the model; content-filter: the provider refused the content.
+ * unavailable: no connection, or an answer of 5xx; timeout: no answer in time; overload: 429, or too many waiting
+ * requests; context-length: the prompt is too long for the model; content-filter: the provider refused the content.
  */
 export const ERROR_CLASSES = ["unavailable", "timeout", "overload", "context-length", "content-filter"] as const;
 export type ErrorClass = (typeof ERROR_CLASSES)[number];
@@ -33,10 +33,10 @@ const CONTENT_FILTER =
   /content_filter|content_policy|content management policy|responsible ?ai ?policy|safety system|content policy/i;
 /** Statuses with which APIs refuse a prompt for its content or size. */
 const REFUSALS: readonly number[] = [400, 403, 413, 422];
-/** Only this much of an error is searched. */
+/** Only this many characters of an error are searched. */
 const MAX_SEARCHED = 16 * 1024;
 
-/** @param body the answer's bytes; they are searched only where the status leaves the reason open */
+/** @param body the answer's bytes, searched only if the status leaves the reason open */
 export function classOfAnswer(status: number, body: Buffer): ErrorClass | undefined {
   // 529 is Anthropic's overload.
   if (status === 429 || status === 529) return "overload";

@@ -3,7 +3,7 @@ import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink, type WholeAnswer } from "../answer.js";
 
-/** A longer answer is passed on as it comes. */
+/** A longer answer is passed on as it arrives. */
 const MAX_HELD_BYTES = 1024 * 1024;
 
 export class HoldingSink extends PassingSink {
@@ -24,7 +24,7 @@ export class HoldingSink extends PassingSink {
     super(next);
   }
 
-  /** The answer, once it has ended and while the client has got no part of it. */
+  /** The answer, if it has ended and the client has no part of it. */
   get held(): WholeAnswer | undefined {
     return this.#held;
   }

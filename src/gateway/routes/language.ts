@@ -1,6 +1,6 @@
 /**
  * Guesses the language of a prompt from its script and, for Latin script, from its most frequent words. Meant for
- * routing: it says nothing where it is not sure.
+ * routing: no result unless it is sure.
  */
 
 /** Scripts that are told apart, by their Unicode names. */
@@ -48,8 +48,8 @@ const PATTERNS: readonly (readonly [Script, RegExp])[] = SCRIPTS.map((script) =>
 ]);
 
 /**
- * Scripts that stand for one language here. Cyrillic and Arabic script are used for others too, but a rule can name
- * only this one.
+ * Scripts that mean one language here. Cyrillic and Arabic script are used for others too, but a rule can name only
+ * this one.
  */
 const LANGUAGE_OF: Readonly<Partial<Record<Script, Language>>> = {
   Cyrillic: "ru",
@@ -77,16 +77,16 @@ const WORDS: readonly (readonly [Language, ReadonlySet<string>])[] = (
   ] as const
 ).map(([language, words]) => [language, new Set(words.split(" "))]);
 
-/** More of a prompt is not read. */
+/** Only this many characters of a prompt are read. */
 const MAX_CHARACTERS = 4000;
-/** Frequent words of a language among the first hundreds; fewer are chance. */
+/** Frequent words of a language that a text must have; fewer may be chance. */
 const MIN_WORDS = 2;
 
 /** The script of most letters; undefined for a text without any of the known scripts. */
 export function scriptOf(text: string): Script | undefined {
   const start = text.slice(0, MAX_CHARACTERS);
   const counts = new Map(PATTERNS.map(([script, pattern]) => [script, start.match(pattern)?.length ?? 0]));
-  // Japanese mixes three scripts, of which the kana tell it from Chinese.
+  // Japanese mixes three scripts; the kana distinguish it from Chinese.
   const kana = (counts.get("Hiragana") ?? 0) + (counts.get("Katakana") ?? 0);
   if (kana > 0 && 4 * kana > (counts.get("Han") ?? 0)) {
     counts.set("Hiragana", kana + (counts.get("Han") ?? 0));
@@ -97,7 +97,7 @@ export function scriptOf(text: string): Script | undefined {
   return best;
 }
 
-/** @returns undefined if the text is too short to tell, or in a language that the rules cannot name */
+/** @returns undefined if the text is too short to tell, or in a language that rules cannot name */
 export function languageOf(text: string): Language | undefined {
   const script = scriptOf(text);
   if (script === undefined || script !== "Latin") return script === undefined ? undefined : LANGUAGE_OF[script];

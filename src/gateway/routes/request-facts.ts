@@ -9,7 +9,7 @@ export type ResponseFormat = (typeof RESPONSE_FORMATS)[number];
 
 /** Typical of English, code and JSON, which have between three and five. */
 const BYTES_PER_TOKEN = 4;
-/** More of a prompt is not read for its language. */
+/** Characters of a prompt that are read for its language. */
 const MAX_SAMPLED = 4000;
 /** Fields of all dialects that hold the prompt. */
 const PROMPT_FIELDS = ["system", "instructions", "messages", "prompt", "input"] as const;
@@ -42,7 +42,7 @@ export class RequestFacts {
     return this.#promptBytes;
   }
 
-  /** Estimated from the bytes; ids of a prompt count as they are. */
+  /** Estimated from the bytes; token ids in a prompt count one each. */
   get promptTokens(): number {
     const { prompt } = this.request.body;
     return isIds(prompt) ? prompt.length : Math.ceil(this.promptBytes / BYTES_PER_TOKEN);
@@ -65,7 +65,7 @@ export class RequestFacts {
     return scriptOf(this.#lastText());
   }
 
-  /** The text of the last message, which is in the user's language where a system prompt may not be. */
+  /** The text of the last message, which is in the user's language; a system prompt may not be. */
   #lastText(): string {
     this.#sample ??= lastText(this.request.body);
     return this.#sample;
@@ -76,7 +76,7 @@ function isIds(value: unknown): value is { readonly length: number } {
   return value instanceof Int32Array || (Array.isArray(value) && typeof value[0] === "number");
 }
 
-/** Messages, parts of messages and texts, at most as deep as the dialects have them. */
+/** Bytes of messages, parts of messages and texts, nested at most as deep as in the dialects. */
 function textBytes(value: unknown, depth = 0): number {
   if (typeof value === "string") return Buffer.byteLength(value);
   if (depth > 4 || typeof value !== "object" || value === null || isIds(value)) return 0;

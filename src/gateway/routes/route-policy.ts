@@ -1,6 +1,6 @@
 /**
- * Resolves the virtual names of models: rules choose a target, and after an error of a class with fallbacks, another
- * model gets the client's own request, as long as the client has nothing of an answer.
+ * Resolves the virtual names of models: rules choose a target. After an error of a class with fallbacks, another model
+ * gets the client's own request, as long as the client has no part of an answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
@@ -15,9 +15,9 @@ import { RequestFacts } from "./request-facts.js";
 import { type ModelRoute, type RouteRule, ruleFor } from "./route-table.js";
 import { choiceOf, SmoothRoundRobin, type Weighted } from "./weighted-choice.js";
 
-/** Name of the header that says which model has answered. */
+/** Header with the name of the model that has answered. */
 export const MODEL_HEADER = "x-millrace-model";
-/** Name of the header that says which models were asked, and how each failed. */
+/** Header with the models that were asked, and how each failed. */
 const ROUTE_HEADER = "x-millrace-route";
 
 interface RouteOptions {
@@ -25,7 +25,7 @@ interface RouteOptions {
   readonly name?: string;
   /** Routes by each of their names. Read for every request, so that a reload counts at once. */
   readonly routes: () => ReadonlyMap<string, ModelRoute>;
-  /** Whether a target resolves further, and so names the model that answers itself. */
+  /** Whether a target resolves further, and then itself names the model that answers. */
   readonly isNested?: (model: string) => boolean;
   /** Header that names the session, in lower case. */
   readonly sessionHeader: () => string;
@@ -35,7 +35,7 @@ interface RouteOptions {
   readonly onFallback?: (route: string, from: string, errorClass: ErrorClass) => void;
 }
 
-/** An answer of a provider's API that says that its filter cut the text. */
+/** Matches an answer that a provider's filter has cut. */
 const FILTERED = /"(?:finish_reason|finishReason)":\s*"(?:content_filter|SAFETY)"|"stop_reason":\s*"refusal"/;
 
 interface Failure {
@@ -43,7 +43,7 @@ interface Failure {
   readonly errorClass: ErrorClass | undefined;
   /** Text for the chain that the answer's header shows. */
   readonly shown: string;
-  /** Set if the model gave no answer at all. */
+  /** Set if the model gave no answer. */
   readonly error: MillraceError | undefined;
 }
 
@@ -51,7 +51,7 @@ type Tried = { readonly ending: Ending } | { readonly failure: Failure; readonly
 
 export class RoutePolicy implements Policy {
   readonly name: string;
-  /** One for each rule with several targets, for requests without a session. */
+  /** A round robin for each rule with several targets, for requests without a session. */
   readonly #turns = new WeakMap<RouteRule, SmoothRoundRobin>();
 
   constructor(private readonly options: RouteOptions) {
@@ -146,7 +146,7 @@ export class RoutePolicy implements Policy {
   }
 }
 
-/** The first fallback for the class that has not been asked. */
+/** The first fallback of the class that was not asked yet. */
 function nextModel(
   { fallback }: ModelRoute,
   errorClass: ErrorClass | undefined,
@@ -179,7 +179,7 @@ function giveUp({ name }: ModelRoute, failures: readonly Failure[], sink: Holdin
 const noteOf = (route: string, failures: readonly Failure[], model: string): string =>
   `${route}: ${[...failures.map(({ shown }) => shown), model].join(", ")}`;
 
-/** An answer that is held has a first byte before the client gets it. */
+/** The observer without the first byte, which a held answer has before the client gets it. */
 export function withoutFirstByte(observer: RequestObserver): RequestObserver {
   return {
     traceparent: observer.traceparent,

@@ -1,8 +1,8 @@
-/** Routes as administrators see them: each rule with the shares of its models, and where requests have gone. */
+/** Routes as administrators see them: each rule with the shares of its models, and the destinations of requests. */
 import type { ModelRoute, RouteRule } from "./route-table.js";
 import type { RouteTally } from "./route-tally.js";
 
-/** Values of headers may be secrets; their names say enough. */
+/** Headers' values may be secrets, so only their names are shown. */
 function shownRule({ when: { headers, ...when }, to }: RouteRule): object {
   const sum = to.reduce((all, { weight }) => all + weight, 0);
   return {
@@ -13,7 +13,7 @@ function shownRule({ when: { headers, ...when }, to }: RouteRule): object {
 
 interface Tallies {
   readonly routed: RouteTally;
-  /** Ends are the models that requests went on from. */
+  /** Counts of the models that requests went on from. */
   readonly fallbacks: RouteTally;
 }
 

@@ -1,4 +1,4 @@
-/** A route as data: which models answer for a virtual name, and which rule chooses among them. */
+/** A route as data: the models that answer for a virtual name, and the rules that choose among them. */
 import type { ErrorClass } from "./error-class.js";
 import type { Language, Script } from "./language.js";
 import type { RequestFacts, ResponseFormat } from "./request-facts.js";
@@ -9,7 +9,7 @@ interface Range {
   readonly max?: number | undefined;
 }
 
-/** All conditions that are given must hold; a list holds if one of its values does. */
+/** All given conditions must hold; a list holds if one of its values does. */
 interface Condition {
   /** The name that the client sent: the route's own, or an alias. */
   readonly model?: readonly string[] | undefined;
@@ -41,7 +41,7 @@ export interface ModelRoute {
   readonly rules: readonly RouteRule[];
   /** Models that get a request after an error of each class, in this order. */
   readonly fallback: { readonly [Class in ErrorClass]?: readonly string[] | undefined };
-  /** Models that one request is sent to at most. */
+  /** Upper bound of the models that one request is sent to. */
   readonly maxAttempts: number;
 }
 
@@ -51,7 +51,7 @@ const within = (value: number, { min = 0, max = Number.POSITIVE_INFINITY }: Rang
 const isOneOf = <T>(values: readonly T[] | undefined, value: T | undefined): boolean =>
   values === undefined || (value !== undefined && values.includes(value));
 
-/** Facts that cost time come last. */
+/** Facts that take time to compute come last. */
 function holds(condition: Condition, facts: RequestFacts): boolean {
   const { caller } = facts;
   const { teamId } = caller as { readonly teamId?: string };

@@ -49,7 +49,7 @@ export class TermsPolicy implements Policy {
       return { kind: "broken", status: watched.status, error: late };
     } finally {
       clearTimeout(timer);
-      // Its stages are over; the request's cancellation no longer needs to reach them.
+      // The request's stages are over; its cancellation no longer needs to reach them.
       cancellation.cancel();
     }
   }

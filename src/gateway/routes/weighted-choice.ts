@@ -22,7 +22,7 @@ export function uniformOf(text: string): number {
  * wins, so it wins with exactly its share of the weights. When a weight changes, only sessions that enter or leave that
  * option move.
  *
- * @param key whatever must stay together, and the name of the split, so that several splits are independent
+ * @param key the session, and the name of the split, so that several splits are independent
  * @param options at least one with a weight above 0
  */
 export function choiceOf(key: string, options: readonly Weighted[]): Weighted {
@@ -37,8 +37,8 @@ export function choiceOf(key: string, options: readonly Weighted[]): Weighted {
 }
 
 /**
- * Smooth weighted round robin: after any number of turns, each option has had its share of them to within one turn for
- * two options, and to within a few for more. A random choice would be off by the square root of their number.
+ * Smooth weighted round robin: after any number of turns, each of two options has had its share to within one turn,
+ * each of more options to within a few. A random choice would be off by the square root of the number of turns.
  */
 export class SmoothRoundRobin {
   readonly #credit = new Map<string, number>();

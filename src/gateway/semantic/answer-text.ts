@@ -3,9 +3,7 @@ import type { JsonObject } from "../../core/json-body.js";
 
 const REGULAR_ENDS: readonly unknown[] = ["stop", "end_turn", "stop_sequence"];
 
-/**
- * @returns undefined for an answer that is more or less than one finished text: tool calls, a refusal, an end by length
- */
+/** @returns undefined for any other answer than one finished text: tool calls, a refusal, an end by length */
 export function answerText(path: string, isEventStream: boolean, body: Buffer): string | undefined {
   if (path === "/v1/responses") return textOfResponse(isEventStream ? lastResponse(body) : parse(body.toString()));
   const isAnthropic = path === "/v1/messages";
@@ -59,7 +57,7 @@ function textOfMessageEvents(events: readonly JsonObject[]): string | undefined 
   return REGULAR_ENDS.includes(end) && text !== "" ? text : undefined;
 }
 
-/** Steps of a provider's own tools, calls and refusals are more than a text. */
+/** Undefined for steps of a provider's own tools, calls and refusals. */
 function textOfResponse({ status, output, error }: JsonObject = {}): string | undefined {
   if (status !== "completed" || isSome(error) || !Array.isArray(output)) return undefined;
   const items = output as (JsonObject | null)[];
@@ -68,7 +66,7 @@ function textOfResponse({ status, output, error }: JsonObject = {}): string | un
     if (item?.type !== "message") return [];
     return Array.isArray(item.content) ? (item.content as (JsonObject | null)[]) : [null];
   });
-  // An annotation names a source that this answer was made of.
+  // An annotation names a source of this answer.
   const isPlain = (part: JsonObject | null) =>
     part?.type === "output_text" && typeof part.text === "string" && !isSome(part.annotations);
   if (!parts.every(isPlain)) return undefined;

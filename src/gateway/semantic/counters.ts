@@ -4,13 +4,13 @@ import type { TrustSummary } from "./learning/trust.js";
 export interface SemanticCounts {
   /** Requests whose question was compared with the stored ones. */
   lookups: number;
-  /** How many of these had a stored question that was near enough. */
+  /** Lookups with a stored question that was near enough. */
   candidates: number;
-  /** How many of these had a candidate that every veto let pass. */
+  /** Lookups with a candidate that every veto let pass. */
   agreed: number;
   /** Hits that were served. */
   served: number;
-  /** Hits that were generated all the same, to be judged. */
+  /** Hits that were generated as well, to be judged. */
   audited: number;
   judgedSame: number;
   judgedDifferent: number;
@@ -19,7 +19,7 @@ export interface SemanticCounts {
   /** A client said that a hit was wrong. */
   reported: number;
   stored: number;
-  /** No vector could be had, or the database failed. */
+  /** No vector was available, or the database failed. */
   failures: number;
   /** Objections to the nearest candidate by veto. */
   readonly objections: Record<string, number>;
@@ -43,13 +43,13 @@ export const newCounts = (): SemanticCounts => ({
 export interface SemanticStatus {
   readonly model: string;
   /**
-   * shadow: nothing is served; serve: hits are served where the bound is met; disabled: audits have contradicted the
+   * shadow: nothing is served; serve: hits are served if the bound is met; disabled: audits have contradicted the
    * bound.
    */
   readonly state: "shadow" | "serve" | "disabled";
-  /** The operator's wish. */
+  /** The operator's setting. */
   readonly mode: "shadow" | "serve";
-  /** Judged hits, and the share of wrong ones, at which hits may be served. */
+  /** Number of judged hits, and their share of wrong ones, at which hits may be served. */
   readonly minJudged: number;
   readonly maxError: number;
   readonly entries: number;

@@ -22,7 +22,7 @@ export class Embedder {
 
   constructor(private readonly embed: Embed) {}
 
-  /** Rejects where the model fails, gives something else than vectors, or has too much to do. */
+  /** Rejects if the model fails, returns anything but vectors, or has too much to do. */
   vectorOf(text: string): Promise<Float32Array> {
     if (this.#waiting.length >= MAX_WAITING) return Promise.reject(new Error("too many texts wait for their vectors"));
     return new Promise((resolve, reject) => {

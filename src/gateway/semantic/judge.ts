@@ -12,10 +12,10 @@ export interface JudgedCase {
   readonly storedAnswer: string;
 }
 
-/** @returns undefined where the judge came to no verdict. Never rejects. */
+/** @returns undefined if the judge came to no verdict. Never rejects. */
 export type Judge = (judged: JudgedCase) => Promise<boolean | undefined>;
 
-/** Two answers of this length or less, in UTF-16 units, are the same or not: there is no room for other words. */
+/** Answers up to this length, in UTF-16 units, count as the same only if they are equal: other words have no room. */
 const SHORT_ANSWER = 40;
 /** The rest of a longer answer is not compared. */
 const COMPARED_LENGTH = 8000;
@@ -24,7 +24,7 @@ const VETOES = [QUANTITIES, NAMES, NEGATION];
 
 /**
  * Compares the answers themselves: equal ones are the same; short ones that differ are not; longer ones must be near in
- * meaning and agree in numbers, names and negations. It errs towards "different", which costs hits and keeps the
+ * meaning and agree in numbers, names and negations. Doubtful cases count as different, which costs hits and keeps the
  * promised bound.
  */
 export function answerJudge(vectorOf: (text: string) => Promise<Float32Array>): Judge {
@@ -58,8 +58,7 @@ const SAME = "SAME";
 const DIFFERENT = "DIFFERENT";
 
 /**
- * The prompt for a judging model. Questions and answers are quoted as JSON, so that none of them can pass for the
- * instruction.
+ * The prompt for a judging model. Questions and answers are quoted as JSON, so that none can pass for the instruction.
  */
 export function judgePrompt({ question, storedQuestion, answer, storedAnswer }: JudgedCase): string {
   return [
@@ -93,9 +92,7 @@ export function modelJudge(ask: (prompt: string) => Promise<string>): Judge {
   };
 }
 
-/**
- * @param post sends the case to a server of the operator's, and gives its JSON: `{"same": true}` or `{"same": false}`
- */
+/** @param post sends the case to the operator's server, and returns its JSON: `{"same": true}` or `{"same": false}` */
 export function remoteJudge(post: (json: object) => Promise<unknown>): Judge {
   return async ({ question, storedQuestion, answer, storedAnswer }) => {
     try {

@@ -1,6 +1,6 @@
 /**
  * The semantic cache of one model: finds the stored answer that fits a question, and learns from each new answer
- * whether it would have been right.
+ * whether the stored one would have been right.
  */
 import { newCounts, type SemanticCounts, type SemanticStatus } from "./counters.js";
 import type { Embedder } from "./embedder.js";
@@ -16,16 +16,16 @@ import { objectionsTo } from "./vetoes/vetoes.js";
 interface SemanticSettings {
   readonly mode: "shadow" | "serve";
   readonly strictness: Strictness;
-  /** Cosine below which a stored question is no candidate. */
+  /** Least cosine of a candidate and the question. */
   readonly minSimilarity: number;
   readonly maxError: number;
   readonly minJudged: number;
-  /** Share of the hits that are generated all the same. */
+  /** Share of the hits that are generated as well. */
   readonly auditRate: number;
   readonly ttlMs: number;
   readonly maxAnswerBytes: number;
   readonly isMultiTurn: boolean;
-  /** Time that a request waits for its vector. */
+  /** Longest wait of a request for its vector. */
   readonly embedTimeoutMs: number;
 }
 
@@ -36,7 +36,7 @@ interface ModelCacheParts {
   readonly entries: Entries;
   readonly judgements: Judgements;
   readonly judge: Judge;
-  /** Audits have contradicted the bound. */
+  /** Called when audits have contradicted the bound. */
   readonly onDisabled: (status: SemanticStatus) => void;
 }
 
@@ -53,9 +53,9 @@ export interface Lookup {
   readonly hit: Hit | undefined;
 }
 
-/** Stored questions that are compared with a new one. */
+/** Stored questions to compare with a new one. */
 const NUM_CANDIDATES = 8;
-/** Hits whose similarity is remembered, for a report that one was wrong. */
+/** Hits whose similarity is remembered, for later reports of wrong answers. */
 const MAX_REMEMBERED = 10_000;
 
 interface Served {
@@ -87,7 +87,7 @@ export class ModelCache {
     return this.isServing && this.#trust.allows(promptClass, similarity);
   }
 
-  /** Rejects if no vector can be had. */
+  /** Rejects if no vector is available. */
   async lookup(subject: Subject, tenant: string): Promise<Lookup> {
     const { embedder, entries, settings } = this.parts;
     const vector = await embedder.vectorOf(subject.question.text);
@@ -115,7 +115,7 @@ export class ModelCache {
     return { vector, hit: undefined };
   }
 
-  /** A hit is served. */
+  /** Notes that a hit is served. */
   noteServed({ promptClass }: Subject, { id, similarity }: Hit): void {
     this.counts.served++;
     this.#served.delete(id);
@@ -125,8 +125,8 @@ export class ModelCache {
   }
 
   /**
-   * Judges the hit by the answer that was generated beside it, else stores the answer. A stored answer that was judged
-   * wrong goes, and the new one takes its place.
+   * Judges the hit by the answer that was generated beside it, or stores the answer if there was no hit. A stored
+   * answer that was judged wrong goes, and the new one takes its place.
    */
   async learn(subject: Subject, fresh: Entry, lookup: Lookup, judgedIn: JudgedIn): Promise<void> {
     const { hit } = lookup;
@@ -140,7 +140,7 @@ export class ModelCache {
     this.counts.stored++;
   }
 
-  /** A client of the tenant says that the answer was wrong. @returns whether the tenant has such an answer */
+  /** Handles a client's report that the answer was wrong. @returns whether the tenant has such an answer */
   async reportWrong(id: string, tenant: string): Promise<boolean> {
     const isGone = await this.parts.entries.delete(id, tenant);
     if (!isGone) return false;

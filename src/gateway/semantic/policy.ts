@@ -1,7 +1,7 @@
 /**
- * The semantic cache as a policy. In shadow mode a request passes as if there were no cache, and what would have been a
- * hit is judged afterwards by the answer that was generated. Where the judged hits have earned it and the operator
- * wants it, hits are served, and a share of them is generated all the same for ever.
+ * The semantic cache as a policy. In shadow mode a request passes as if there were no cache, and a possible hit is
+ * judged afterwards by the generated answer. When the judged hits have earned it and the operator wants it, hits are
+ * served, and a share of them is generated as well, for ever.
  */
 import type { AnswerSink } from "../answer.js";
 import type { CacheScope } from "../cache/answer-key.js";
@@ -23,19 +23,19 @@ import { type Subject, subjectOf } from "./subject.js";
 export interface CachedModel {
   readonly cache: ModelCache;
   readonly model: string;
-  /** Identity of its weights, engine and settings. */
+  /** Version of the model's weights, engine and settings. */
   readonly version: string;
-  /** The model of the vectors, and its identity. */
+  /** The model of the vectors, and its version. */
   readonly embedder: string;
 }
 
 interface SemanticCacheOptions {
-  /** The cache of the model that a client's name stands for; undefined: it has none. */
+  /** The cache of the model that a client's name stands for; undefined: none. */
   readonly cacheOf: (name: string) => CachedModel | undefined;
   readonly all: () => readonly ModelCache[];
   readonly scopeOf: (request: GatewayRequest) => CacheScope;
   readonly onFailure: (thrown: unknown, model: string) => void;
-  /** From 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random?: () => number;
   readonly now?: () => number;
   readonly close?: () => Promise<void>;
@@ -45,10 +45,10 @@ const CACHE_HEADER = "x-millrace-cache";
 const KIND_HEADER = "x-millrace-cache-kind";
 const SIMILARITY_HEADER = "x-millrace-cache-similarity";
 const ID_HEADER = "x-millrace-cache-id";
-/** The tenant of requests that the cache makes itself; they pass it unseen. */
+/** The tenant of the cache's own requests, which bypass the cache. */
 export const OWN_TENANT = "(semantic-cache)";
 
-/** Answers that are learned from at once. With more under way, further ones are let go, whatever they say. */
+/** Answers that are learned from at once; further ones are ignored, whatever their text. */
 const MAX_LEARNING = 64;
 
 export class SemanticCache implements Policy {
@@ -95,7 +95,7 @@ export class SemanticCache implements Policy {
     return false;
   }
 
-  /** Forgets the trust that a model's hits have earned or lost. @returns whether it has a cache */
+  /** Forgets the trust that a model's hits have earned or lost. @returns whether the model has a cache */
   async reset(model: string): Promise<boolean> {
     const cache = this.options.all().find(({ parts }) => parts.model === model);
     await cache?.reset();
@@ -119,7 +119,7 @@ export class SemanticCache implements Policy {
   }
 
   async #lookupInTime(cache: ModelCache, subject: Subject, request: GatewayRequest): Promise<Lookup | undefined> {
-    // An empty namespace has no candidates, so the request does not wait for its vector, which is made after the
+    // An empty namespace has no candidates, so the request does not wait for its vector, which is computed after the
     // answer.
     if (!cache.parts.entries.has(subject.namespace)) return undefined;
     let timer: NodeJS.Timeout | undefined;

@@ -1,4 +1,4 @@
-/** Which requests the cache looks at, what keeps them apart, what an answer says, and how two answers are judged. */
+/** The requests that the cache serves, their separation, the text of an answer, and the judgement of two answers. */
 import { describe, expect, test } from "vitest";
 import { routeOf } from "../api/routes.js";
 import type { GatewayRequest } from "../request.js";

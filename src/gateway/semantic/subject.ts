@@ -9,25 +9,25 @@ import type { GatewayRequest, RequestBody } from "../request.js";
 import { MAX_QUESTION_LENGTH, type Question, questionOf } from "./text/question.js";
 import { VARIED, VOLATILE } from "./words/english.js";
 
-/** Raised whenever vetoes or the namespace change: judgements and answers of other rules do not count. */
+/** Raised when vetoes or the namespace change: judgements and answers of other rules do not count. */
 export const RULES_VERSION = 1;
 
 export interface Subject {
   readonly question: Question;
   /** Hash of everything but the question: only requests of one namespace may share an answer. */
   readonly namespace: string;
-  /** Questions of a class have a learned threshold of their own. */
+  /** Questions of one class share a learned threshold. */
   readonly promptClass: string;
 }
 
 export interface SubjectTerms {
   readonly scope: CacheScope;
-  /** The model that the request's name stands for, and the identity of its weights, engine and settings. */
+  /** The model that the request's name stands for, and the version of its weights, engine and settings. */
   readonly model: string;
   readonly version: string;
-  /** The model that makes the vectors, and the identity of its weights. */
+  /** The model that makes the vectors, and the version of its weights. */
   readonly embedder: string;
-  /** Whether questions behind earlier turns are compared too, within equal turns. */
+  /** Whether questions after earlier turns are compared too, if these turns are equal. */
   readonly isMultiTurn: boolean;
 }
 
@@ -45,7 +45,7 @@ const PER_ANSWER: readonly string[] = [
   "audio",
 ];
 
-/** @returns undefined: the request is none whose answer another question may get */
+/** @returns undefined: the request's answer may not serve another question */
 export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject | undefined {
   const { path, url, body, bytes, route, model } = request;
   if (!PATHS.includes(path) || !isPlain(body)) return undefined;
@@ -54,7 +54,7 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   if (last === undefined || last.text.length > MAX_QUESTION_LENGTH || last.text.trim() === "") return undefined;
   const canonical = canonicalBody({ path, body, bytes, model });
   if (canonical === undefined) return undefined;
-  // Sampled answers are welcome: a semantic hit is no copy in any case.
+  // Sampled answers are allowed: a semantic hit is never an exact copy.
   const rules = { isOwnEngine: false, assumesDeterministic: true, keepsSampled: true };
   if (ineligible({ route, path, body }, rules, canonical.kept) !== undefined) return undefined;
   const question = questionOf(last.text);
@@ -81,7 +81,7 @@ function isPlain(body: RequestBody): boolean {
   return (body.n ?? 1) === 1 && (body.best_of ?? 1) === 1;
 }
 
-/** Today's weather, another joke: the answer was for the moment. */
+/** Whether the answer is for the moment only, such as today's weather, or another joke. */
 function isForTheMoment({ tokens }: Question): boolean {
   return tokens.some(({ kind, lower }) => kind === "word" && (VOLATILE.has(lower) || VARIED.has(lower)));
 }
@@ -92,7 +92,7 @@ interface LastText {
   readonly others: unknown;
 }
 
-/** @param isInput of a response: a text alone, or items of which messages are one kind */
+/** @param isInput for a response: a text alone, or items, of which messages are one kind */
 function lastText(said: unknown, isInput: boolean, isMultiTurn: boolean): LastText | undefined {
   if (isInput && typeof said === "string") return { text: said, others: "" };
   if (!Array.isArray(said)) return undefined;
@@ -115,7 +115,9 @@ function lastText(said: unknown, isInput: boolean, isMultiTurn: boolean): LastTe
 /** Messages need no type; other items of a response's input may have a role, too. */
 const isMessage = ({ type }: Message): boolean => type === undefined || type === null || type === "message";
 
-/** A message's id is in no prompt, and no two answers have the same. Other items may be known by theirs. */
+/**
+ * The message without its id, which is in no prompt and differs in each answer. Other items may be known by their ids.
+ */
 function withoutId(message: Message | null): unknown {
   if (typeof message !== "object" || message === null || message.type !== "message") return message;
   const { id: _, ...rest } = message;

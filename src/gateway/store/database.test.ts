@@ -1,4 +1,4 @@
-/** Opening the gateway's database: what a damaged one says, and what then happens to it. */
+/** Opening the gateway's database: the error of a damaged one, and its fate. */
 import {
   chmodSync,
   mkdtempSync,
@@ -22,7 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const PAGE_BYTES = 4096;
 
-/** With a table of many pages. */
+/** Fills a table of many pages. */
 function fill(open: typeof openDatabase): void {
   const database = open(folder);
   database.exec("CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT)");

@@ -8,14 +8,14 @@ export type { Database };
 export type Statement = ReturnType<Database.Database["prepare"]>;
 
 const FILE = "gateway.db";
-/** Kept answers, which a thread writes, and the semantic cache's entries, which the event loop writes, lie apart. */
+/** Separate files: a thread writes kept answers, and the event loop writes the semantic cache's entries. */
 const CACHE_FILES = { answers: "cache.db", semantic: "semantic.db" };
 export type CacheKind = keyof typeof CACHE_FILES;
 
 /**
- * Opens the database of a folder, and makes both where they are missing. A committed transaction survives the end of
- * the process at once (it is in the kernel's page cache); a power cut can lose the transactions of the last moments
- * before the checkpoint, but never leaves a torn database.
+ * Opens the database of a folder, and creates both if they are missing. A committed transaction survives the end of the
+ * process at once (it is in the kernel's page cache); a power cut can lose the transactions of the last moments before
+ * the checkpoint, but never leaves a torn database.
  *
  * @param folder undefined: in memory, for tests
  */
@@ -31,7 +31,7 @@ export function openDatabase(folder: string | undefined): Database.Database {
   }
 }
 
-/** SQLite gives the files beside a database the database's own rights. The folder may be open to others. */
+/** SQLite gives the files beside a database the same rights. The folder may be open to others. */
 function opened(path: string): Database.Database {
   if (path !== ":memory:") {
     closeSync(openSync(path, "a", 0o600));
@@ -55,9 +55,7 @@ function durable(path: string): Database.Database {
   }
 }
 
-/**
- * Reads the schema and the first page of each table, which finds a file that is no database, and one that has been cut.
- */
+/** Reads the schema and the first page of each table: finds files that are cut, or not a database. */
 function assertReadable(database: Database.Database): void {
   const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all([]) as readonly {
     name: string;
@@ -65,7 +63,7 @@ function assertReadable(database: Database.Database): void {
   for (const { name } of tables) database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get([]);
 }
 
-/** The file holds the keys and the spend, so it is not made anew without its owner. */
+/** The file holds the keys and the spend, so only its owner may replace it. */
 function damaged(path: string, cause: Error): MillraceError {
   return new MillraceError(
     "file_unreadable",
@@ -78,9 +76,9 @@ function damaged(path: string, cause: Error): MillraceError {
 }
 
 /**
- * Opens the database of what can be made again: it is never synced, since that holds up the event loop for as long as
- * the disk takes. The end of the process loses no committed transaction. A power cut may damage it, and a damaged one
- * is made anew; what lies in it needs a checksum of its own.
+ * Opens the database of replaceable data. It is never synced, since that holds up the event loop for as long as the
+ * disk takes. The end of the process loses no committed transaction. A power cut may damage the database; a damaged one
+ * is created anew, and its data need a checksum of their own.
  *
  * @param folder undefined: in memory, for tests
  */
@@ -113,7 +111,7 @@ export function reopenCacheDatabase(path: string): Database.Database {
   return database;
 }
 
-/** @returns undefined for a database in memory, which has one connection */
+/** @returns undefined for a database in memory, which has only one connection */
 export function fileOf(database: Database.Database): string | undefined {
   const { file } = database.prepare("PRAGMA database_list").get([]) as { readonly file: string };
   return file === "" ? undefined : file;
@@ -135,7 +133,7 @@ function unsynced(path: string): Database.Database {
   }
 }
 
-/** SQLite says so by its code, SQLITE_CORRUPT or SQLITE_NOTADB; libsql sometimes only by its words. */
+/** SQLite reports damage by its code, SQLITE_CORRUPT or SQLITE_NOTADB; libsql sometimes only by its message. */
 function isDamage(thrown: unknown): boolean {
   const { code = "", message = "" } = thrown as { readonly code?: string; readonly message?: string };
   return /CORRUPT|NOTADB/.test(code) || /malformed|not a database/.test(message);

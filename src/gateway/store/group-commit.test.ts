@@ -93,7 +93,7 @@ test("a write that can wait goes with the next, or by itself; none is committed 
   const insert = database.prepare("INSERT INTO t VALUES (?)");
   const count = () => (database.prepare("SELECT count(*) AS n FROM t").get() as { n: number }).n;
   const turn = () => new Promise((resolve) => setImmediate(resolve));
-  // A turn may take longer than SOON_MS where other programs run.
+  // A turn may take longer than SOON_MS while other programs run.
   const waiting = commits.run(() => insert.run([1]), { waitMs: 200 });
   await turn();
   expect(count()).toBe(0);

@@ -9,26 +9,24 @@ interface Pending {
 }
 
 interface WriteOptions {
-  /** The write may wait so long for the next transaction, since nothing happens outside that depends on it. */
+  /** The write may wait this long for the next transaction, since nothing outside depends on it. */
   readonly waitMs?: number;
   /** If the write throws, all of it is undone. Other writes must check before they change anything. */
   readonly isWhole?: boolean;
 }
 
-/**
- * A wait for writes of requests: under load another request comes sooner, and its transaction takes the writes along.
- */
+/** Wait for writes of requests: under load another request comes sooner, and its transaction takes the writes along. */
 export const SOON_MS = 2;
 
 /** `rush` begins no transaction within this time of the one before: under load, requests share transactions. */
 const RUSH_MS = 4;
 
-/** Made by `groupCommitOf`, one for each database. */
+/** Created by `groupCommitOf`, one for each database. */
 export class GroupCommit {
   #pending: Pending[] = [];
   #turn: NodeJS.Immediate | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Of the timer. */
+  /** The timer's wait. */
   #waitMs = 0;
   #isHeld = false;
   #isRushing = false;
@@ -74,8 +72,8 @@ export class GroupCommit {
   }
 
   /**
-   * Commits all that waits when the running callback is done, or at the end of this turn where a transaction has just
-   * been. The end of the turn is milliseconds away where the events of many streams come together.
+   * Commits all waiting writes when the running callback is done, or, soon after a transaction, at the end of this
+   * turn. The end of the turn is milliseconds away when the events of many streams come together.
    */
   rush(): void {
     this.hurry();
@@ -117,7 +115,7 @@ export class GroupCommit {
     for (const settle of done) settle();
   }
 
-  /** Runs a synchronous write in a transaction of its own, now. Throws the write's errors; then nothing is written. */
+  /** Runs a synchronous write in a transaction of its own, now. Throws the write's errors; nothing is then written. */
   alone<T>(write: () => T): T {
     this.flush();
     this.#begin.run([]);
@@ -151,7 +149,7 @@ export class GroupCommit {
     this.#timer = undefined;
   }
 
-  /** Throws where the transaction cannot go on. */
+  /** Throws if the transaction cannot go on. */
   #write({ write, isWhole, resolve, reject }: Pending, isAlone: boolean, done: (() => void)[]): void {
     const hasSavepoint = isWhole && !isAlone;
     if (hasSavepoint) this.#savepoint.run([]);
@@ -171,9 +169,7 @@ export class GroupCommit {
 
 const ofDatabases = new WeakMap<Database.Database, GroupCommit>();
 
-/**
- * The one group commit of a database, so that what several policies write in a turn is committed, or lost, together.
- */
+/** The one group commit of a database, so that several policies' writes of a turn are committed, or lost, together. */
 export function groupCommitOf(database: Database.Database): GroupCommit {
   const known = ofDatabases.get(database);
   if (known !== undefined) return known;

@@ -91,7 +91,7 @@ test("a reader of another process that stays does not hold up writes while the l
   });
   while (!isOver) {
     const beganMs = performance.now();
-    // Not every write goes with the group's.
+    // Some writes bypass the group commit.
     database.exec("INSERT INTO t VALUES (0, '')");
     longestMs = Math.max(longestMs, performance.now() - beganMs);
     await new Promise((resolve) => setImmediate(resolve));

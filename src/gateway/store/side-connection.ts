@@ -1,6 +1,6 @@
 /**
- * A database's second connection, in a thread: what would hold up the event loop is done there. That is reads over many
- * rows, and checkpoints, which copy the write-ahead log into the database and wait for the disk.
+ * A database's second connection, in a thread, for work that would hold up the event loop: reads over many rows, and
+ * checkpoints, which copy the write-ahead log into the database and wait for the disk.
  */
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
 import { FairThread } from "../../core/fair-thread.js";
@@ -11,11 +11,11 @@ import type { SideAnswer, SideJob } from "./side-thread.js";
 export type Row = Readonly<Record<string, unknown>>;
 
 const CHECKPOINT_MS = 1000;
-/** 64 MiB of pages of 4 KiB. A longer log is restarted, for which transactions wait once. */
+/** 64 MiB of pages of 4 KiB. A longer log is restarted; transactions wait for that once. */
 const MAX_LOG_PAGES = 16_384;
-/** While something reads, the log may grow to this multiple before it is restarted. */
+/** During reads, the log may grow to this multiple before it is restarted. */
 const READING = 4;
-/** Reads of one tenant that wait. */
+/** Upper bound of one tenant's waiting reads. */
 const MAX_WAITING = 16;
 /** The tenant of checkpoints. */
 const OWN = "";
@@ -46,7 +46,7 @@ export class SideConnection {
   }
 
   /**
-   * Runs a query on all that was handed to the group commit before. Throws queue_full where the tenant has too many.
+   * Runs a query over everything handed to the group commit before. Throws queue_full if the tenant has too many reads.
    */
   async read(sql: string, values: readonly unknown[], options: ReadOptions = {}): Promise<readonly Row[]> {
     const { tenant = OWN, isExact = false } = options;
@@ -69,7 +69,7 @@ export class SideConnection {
   }
 
   /**
-   * Copies the log into the database. Called every second; never rejects, since the next call does what one has missed.
+   * Copies the log into the database. Called every second; never rejects, since the next call makes up for a failure.
    */
   checkpoint(): Promise<void> {
     if (!this.database.open) clearInterval(this.#timer);
@@ -96,7 +96,7 @@ export class SideConnection {
     if ((await this.#run("PASSIVE")) <= this.maxLogPages) return;
     // The first pass copied most pages. This one copies the few written meanwhile, so the restart is short.
     const pages = await this.#run("PASSIVE");
-    // A restart would make transactions wait for running reads. It is put off, but not forever.
+    // A restart would make transactions wait for running reads. It is delayed, but not forever.
     if (this.#numReads > 0 && pages < READING * this.maxLogPages) return;
     const commits = groupCommitOf(this.database);
     commits.hold();
@@ -117,8 +117,8 @@ export class SideConnection {
 const ofDatabases = new WeakMap<Database.Database, SideConnection>();
 
 /**
- * The one second connection of a database. From the first call on, checkpoints are its job; it is to be closed before
- * the database.
+ * The one second connection of a database. From the first call on, checkpoints are its job; close it before the
+ * database.
  */
 export function sideOf(database: Database.Database): SideConnection {
   const known = ofDatabases.get(database);

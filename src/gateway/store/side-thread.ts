@@ -11,17 +11,17 @@ export type SideJob =
 
 export type SideAnswer =
   | { readonly kind: "read"; readonly rows: readonly Readonly<Record<string, unknown>>[] }
-  /** Pages of the write-ahead log, and how many of them are in the database. */
+  /** Pages of the write-ahead log, and the number of them in the database. */
   | { readonly kind: "checkpoint"; readonly pages: number; readonly done: number }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
 const WAIT_MS = 1000;
-/** The event loop may stand still for as long. Where that is too short, the next second tries again. */
+/** A restart may stop the event loop for this long. If that is too short, the next second tries again. */
 const RESTART_WAIT_MS = 50;
 
 let opened: Database.Database | undefined;
 
-/** @param waitMs time that a job waits for others' locks */
+/** @param waitMs longest wait of a job for others' locks */
 function connection(waitMs = WAIT_MS): Database.Database {
   opened ??= open();
   opened.pragma(`busy_timeout = ${waitMs}`);
@@ -30,7 +30,7 @@ function connection(waitMs = WAIT_MS): Database.Database {
 
 function open(): Database.Database {
   const database = new Database((workerData as { readonly path: string }).path);
-  // A checkpoint syncs the pages that it copies, and the log before that.
+  // A checkpoint syncs the pages that it copies, after the log.
   database.pragma("synchronous = NORMAL");
   return database;
 }
@@ -40,7 +40,7 @@ function answer(job: SideJob): SideAnswer {
     const rows = connection().prepare(job.sql).safeIntegers(job.isExact).all(job.values);
     return { kind: "read", rows: rows as Record<string, unknown>[] };
   }
-  // Nobody writes until the log begins again, and another process may read in it for long.
+  // Nothing writes until the log begins again, and another process may read in it for long.
   const waitMs = job.mode === "RESTART" ? RESTART_WAIT_MS : WAIT_MS;
   const [row] = connection(waitMs).pragma(`wal_checkpoint(${job.mode})`) as { log: number; checkpointed: number }[];
   return { kind: "checkpoint", pages: row!.log, done: row!.checkpointed };

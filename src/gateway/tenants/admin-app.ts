@@ -1,6 +1,6 @@
 /**
- * The administrator's API of organisations, teams, keys and the audit. The caller has been checked already; errors are
- * thrown to the app that includes this one.
+ * The administrator's API of organisations, teams, keys and the audit. The caller is already checked; errors are thrown
+ * to the app that includes this one.
  */
 
 import { type Context, Hono } from "hono";
@@ -22,7 +22,7 @@ const MAX_GRACE_SECONDS = 90 * 24 * 3600;
 /** The year 9999. */
 const MAX_TIME_SECONDS = 253_402_300_799;
 
-/** One part of an id: it stands in paths, metrics and claims. */
+/** One part of an id, which occurs in paths, metrics and claims. */
 const slug = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, {
   error: "expected 1 to 63 of the letters a-z, digits, ., _ and -",
 });
@@ -51,9 +51,9 @@ const pageQuery = z.strictObject({
 const listQuery = pageQuery.extend({
   org: z.string().max(200).optional(),
   team: z.string().max(200).optional(),
-  /** Whether to list deleted and revoked ones too. */
+  /** Whether to list deleted and revoked scopes too. */
   ended: yes,
-  /** Also what each has used. */
+  /** Whether to list the use of each scope too. */
   usage: yes,
 });
 
@@ -85,7 +85,7 @@ function tooLarge(): MillraceError {
   return new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
 }
 
-/** The actor of a request whose key has been checked. */
+/** The actor of a request with a checked key. */
 function actorOf(c: Context): Actor {
   return { name: operatorNameIn(c), requestId: requestIdIn(c) };
 }
@@ -105,7 +105,7 @@ function page<T>(rows: readonly T[], limit: number, shown: (row: T) => object, i
   };
 }
 
-/** The text of a key must not be kept on its way. */
+/** Forbids caches: they must not keep the text of a key. */
 function answerKey(c: Context, { record, key }: NewKey, status: 200 | 201): Response {
   c.header("Cache-Control", "no-store");
   return c.json({ ...shownScope(record), key }, status);
@@ -113,7 +113,7 @@ function answerKey(c: Context, { record, key }: NewKey, status: 200 | 201): Resp
 
 /**
  * @param store called for each request
- * @param usageOf undefined: nothing is counted, and the use of each is null
+ * @param usageOf undefined: nothing is counted, and the use of each scope is null
  * @example app.route("/admin", createTenantsApp(() => store, usageOf))
  */
 export function createTenantsApp(store: () => TenantStore, usageOf?: UsageOf): Hono {

@@ -108,7 +108,7 @@ test("another gateway with the same database takes over changes within a second"
   await store.end("key", record.id, ACTOR);
   other.refresh();
   expect(other.index.callerOf(key)).toBeUndefined();
-  // Changes of both, one after the other, are all seen by both.
+  // Both see changes of both, made one after the other.
   const own = await other.createKey(OWNER, { name: "own" }, undefined, ACTOR);
   const foreign = await store.createKey(OWNER, { name: "foreign" }, undefined, ACTOR);
   for (const each of [store, other]) {
@@ -172,7 +172,7 @@ test("a use that another gateway writes later is not replaced by an earlier one"
   expect(one.store.find("key", record.id).secret?.lastUsedMs).toBe(other.clock.nowMs);
 });
 
-/** Whatever is done to keys, a lookup says what the history of changes says. */
+/** After any changes of keys, a lookup agrees with the history of changes. */
 test("for any changes, a key's text is valid exactly while it should be, also after a restart", async () => {
   const step = fc.record({
     kind: fc.constantFrom("create", "rotate", "revoke", "expire", "wait", "delete team"),
@@ -221,7 +221,7 @@ test("for any changes, a key's text is valid exactly while it should be, also af
             await store.update("key", key.id, {}, key.expiresMs, ACTOR);
           } else if (kind === "rotate") {
             const rotated = await store.rotate(key.id, ms, ACTOR);
-            // The text before the last one is over at once.
+            // The text before the last one ends at once.
             for (const [text, each] of texts) if (each.id === key.id && text !== key.text) each.untilMs = 0;
             texts.get(key.text)!.untilMs = clock.nowMs + ms;
             key.text = rotated.key;
@@ -273,7 +273,7 @@ describe("patterns of models", () => {
   test("take little time whatever they are", () => {
     const startMs = computedMs();
     expect(matchesGlob("*a".repeat(100), "a".repeat(10_000).concat("b"))).toBe(false);
-    // A matcher that tries everything would not end.
+    // A matcher that tries every way would not end.
     expect(computedMs() - startMs).toBeLessThan(5000);
   });
 

@@ -1,4 +1,6 @@
-/** All keys in use, in memory: a request finds its caller without the database, and a revoked key is gone at once. */
+/**
+ * All keys in use, in memory: a request finds its caller without the database, and a revoked key stops working at once.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { type Caller, keyHolder } from "../request.js";
 import type { Scope } from "../scope.js";
@@ -11,12 +13,12 @@ interface KeyEntry {
   readonly record: ScopeRecord;
   readonly secret: KeySecret;
   lastUsedMs: number | undefined;
-  /** As of `version`, since it also depends on the organisation and the team. */
+  /** The caller as of `version`, since it also depends on the organisation and the team. */
   caller: Caller | undefined;
   version: number;
 }
 
-/** Groups of callers who share nothing: names of tenants in the configuration have no such prefix. */
+/** Prefix of groups of callers who share nothing: tenants in the configuration have no such prefix. */
 export const ORG_TENANT_PREFIX = "org:";
 
 export class KeyIndex {
@@ -36,7 +38,7 @@ export class KeyIndex {
     return this.#isBroken;
   }
 
-  /** Replaces everything. */
+  /** Replaces all keys. */
   load(records: readonly ScopeRecord[]): void {
     const uses = new Map([...this.#keys].map(([id, { lastUsedMs }]) => [id, lastUsedMs]));
     for (const map of [this.#orgs, this.#teams, this.#keys, this.#byHash]) map.clear();
@@ -46,7 +48,7 @@ export class KeyIndex {
     this.#isBroken = false;
   }
 
-  /** The store cannot be read: keys that are not known here may exist. */
+  /** Notes that the store cannot be read: it may have keys that are unknown here. */
   break(): void {
     this.#isBroken = true;
   }
@@ -83,9 +85,9 @@ export class KeyIndex {
   }
 
   /**
-   * The caller with a key. Throws key_store_unavailable where the key is unknown and the store broken, invalid_api_key
-   * where the key has expired.
-   * @returns undefined if the text is no managed key
+   * The caller with a key. Throws key_store_unavailable if the key is unknown and the store broken, invalid_api_key if
+   * the key has expired.
+   * @returns undefined if the text is not a managed key
    */
   callerOf(text: string): Caller | undefined {
     if (!isKeyText(text)) return undefined;
@@ -105,7 +107,7 @@ export class KeyIndex {
     const nowMs = this.now();
     const { expiresMs, previousUntilMs } = entry.secret;
     if (expiresMs !== undefined && nowMs >= expiresMs) throw expired("an expired one");
-    // Its text before the last rotation.
+    // The key's text before the last rotation.
     if (hash !== entry.secret.hash && nowMs >= (previousUntilMs ?? 0)) throw expired("one that was rotated");
     entry.lastUsedMs = nowMs;
     this.#used.add(entry);
@@ -128,7 +130,7 @@ export class KeyIndex {
 
   /**
    * The caller that an organisation and one of its teams stand for, without a key.
-   * @param team its name within the organisation
+   * @param team the team's name within the organisation
    * @returns undefined if either is unknown
    */
   callerOfTeam(orgId: string, team: string | undefined): Caller | undefined {
@@ -138,7 +140,7 @@ export class KeyIndex {
     return callerWithin([org, ...(teamRecord === undefined ? [] : [teamRecord])], org);
   }
 
-  /** Keys that were used since the last call, with the time of their last use. */
+  /** Keys used since the last call, with the time of their last use. */
   takeUses(): ReadonlyMap<string, number> {
     const uses = new Map([...this.#used].map(({ record, lastUsedMs }) => [record.id, lastUsedMs ?? 0]));
     this.#used = new Set();

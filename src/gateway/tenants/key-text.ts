@@ -1,7 +1,7 @@
 /**
- * The text of a managed key, and the hash that is stored in its place. A key is 256 random bits, so nobody can guess
- * one from its hash, and a plain SHA-256 is enough: slow hashes protect short passwords, and would cost every request
- * tens of milliseconds.
+ * The text of a managed key, and the hash that is stored in its place. A key is 256 random bits, so nobody can guess it
+ * from its hash, and a plain SHA-256 is enough: slow hashes protect short passwords, and would cost every request tens
+ * of milliseconds.
  */
 import { createHash, randomBytes } from "node:crypto";
 
@@ -19,20 +19,17 @@ export function isKeyText(text: string): boolean {
   return KEY.test(text);
 }
 
-/**
- * The hash by which a key is found. The lookup may take a time that depends on the hash, which tells nothing about the
- * key.
- */
+/** The hash by which a key is found. The lookup's time may depend on the hash, which reveals nothing about the key. */
 export function hashOf(key: string): string {
   return createHash("sha256").update(key).digest("hex");
 }
 
-/** A hint of a key, by which people can tell their keys apart. */
+/** A hint by which people can tell their keys apart. */
 export function hintOf(key: string): string {
   return `${PREFIX}…${key.slice(-4)}`;
 }
 
-/** An id that is no secret. @example newId("key") // "key-3f0c…" */
+/** An id that is not secret. @example newId("key") // "key-3f0c…" */
 export function newId(kind: string): string {
   return `${kind}-${randomBytes(ID_BYTES).toString("hex")}`;
 }

@@ -1,12 +1,13 @@
-/**
- * Refuses requests for models that their caller may not use. It comes before all policies that answer, route or charge.
- */
+/** Refuses requests for models that their caller may not use. Runs before all policies that answer, route or charge. */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Caller, GatewayRequest } from "../request.js";
 
-/** A caller may use a model whose name or alias is allowed. @param modelOf the model that a name stands for */
+/**
+ * Whether a caller may use a model: its name or an alias must be allowed. @param modelOf the model that a name stands
+ * for
+ */
 export function mayUse({ allowsModel }: Caller, model: string, modelOf: (name: string) => string): boolean {
   return allowsModel === undefined || allowsModel(model) || allowsModel(modelOf(model));
 }

@@ -1,12 +1,12 @@
 /** Names of models as patterns: `*` stands for any characters, `?` for one. */
 
 /**
- * Takes at most as many steps as the product of the two lengths, whatever the pattern.
+ * Takes at most the product of the two lengths in steps, for every pattern.
  * @example matchesGlob("mill-*", "mill-base") // true
  */
 export function matchesGlob(glob: string, text: string): boolean {
   let [g, t] = [0, 0];
-  // Where to go on after a mismatch: behind the last star, which then takes one character more.
+  // Where to continue after a mismatch: after the last star, which then takes one character more.
   let [star, taken] = [-1, 0];
   while (t < text.length) {
     if (glob[g] === "*") {

@@ -1,4 +1,4 @@
-/** Tokens of an issuer that runs in the test, which also makes bad ones. */
+/** Tokens of an issuer in the test, which also makes bad ones. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type CryptoKey, exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
@@ -27,7 +27,7 @@ let issuer: string;
 let published: object;
 let numAsked: number;
 let isDown: boolean;
-/** Never answers. */
+/** Whether the issuer never answers. */
 let hangs: boolean;
 let discovery: object | undefined;
 beforeEach(async () => {
@@ -72,7 +72,7 @@ const codeOf = async (checked: unknown): Promise<unknown> =>
     () => "valid",
     ({ code }: { readonly code: string }) => code,
   );
-/** Also of what is thrown at once. */
+/** Includes errors that are thrown at once. */
 const check = async (checker: OidcTokens, token: string): Promise<unknown> =>
   codeOf(Promise.resolve().then(() => checker.claimsOf(token)));
 

@@ -1,6 +1,6 @@
 /**
- * Checks tokens (JWT) of an OpenID Connect provider. The provider's keys are kept, and asked for again at a bounded
- * rate whatever clients send; a provider that does not answer is told apart from a token that is wrong.
+ * Checks tokens (JWT) of an OpenID Connect provider. The provider's keys are kept, and requested again at a bounded
+ * rate whatever clients send; a silent provider and a wrong token cause different errors.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
@@ -34,7 +34,7 @@ const TOKEN_ALGORITHMS = [
 export interface OidcSettings {
   readonly issuer: string;
   readonly audience: readonly string[];
-  /** Absent: as the issuer's discovery document says. */
+  /** Absent: the address in the issuer's discovery document. */
   readonly jwksUri?: string | undefined;
   readonly tenantClaim: string;
   readonly teamClaim?: string | undefined;
@@ -46,9 +46,9 @@ export interface OidcSettings {
 export interface TokenClaims {
   readonly tenant: string;
   readonly team: string | undefined;
-  /** Whom the token stands for (`sub`). */
+  /** The holder of the token (`sub`). */
   readonly subject: string | undefined;
-  /** Patterns of the models that it allows; undefined: the claim is not configured. */
+  /** Patterns of the models that the token allows; undefined: the claim is not configured. */
   readonly models: readonly string[] | undefined;
 }
 
@@ -61,19 +61,19 @@ interface OidcDependencies {
 const MAX_TOKEN_CHARACTERS = 8192;
 const MAX_DOCUMENT_BYTES = 1024 * 1024;
 const FETCH_TIMEOUT_MS = 5000;
-/** The provider's keys are asked for again after this time. */
+/** The provider's keys are requested again after this time. */
 const KEYS_FRESH_MS = 10 * 60_000;
-/** Where the provider does not answer, its last keys are good for so long. */
+/** If the provider does not answer, its last keys are valid for this long. */
 const KEYS_USABLE_MS = 24 * 3_600_000;
-/** An unknown key id makes the keys be asked for at most once in this time. */
+/** Unknown key ids cause a request for the keys at most once in this time. */
 const UNKNOWN_KEY_MS = 30_000;
 const RETRY_MS = 5000;
-/** A token whose key is known waits so long for a renewal of the keys, which then goes on without it. */
+/** Longest wait of a token with a known key for a renewal of the keys; the renewal goes on without it. */
 const RENEWAL_WAIT_MS = 500;
 const MAX_KNOWN_TOKENS = 10_000;
 /**
- * A token that was checked is not checked again for so long, so a key that the provider withdraws stops working within
- * this and KEYS_FRESH_MS.
+ * A checked token is not checked again for this long, so a key that the provider withdraws stops working within this
+ * time plus KEYS_FRESH_MS.
  */
 const KNOWN_FOR_MS = 60_000;
 const MAX_CLAIM_MODELS = 256;
@@ -163,7 +163,7 @@ function nameIn(payload: JWTPayload, claim: string): string | undefined {
   return typeof value === "string" && SLUG.test(value) ? value : undefined;
 }
 
-/** A list, or names with spaces between them as in `scope`. */
+/** A list, or names separated by spaces as in `scope`. */
 function modelsIn(payload: JWTPayload, claim: string): readonly string[] {
   const value = payload[claim];
   const models: unknown[] =
@@ -217,7 +217,7 @@ class ProviderKeys {
     const ageMs = this.dependencies.now() - this.#fetchedMs;
     if (ageMs >= KEYS_FRESH_MS) {
       const renewal = this.#renew(RETRY_MS);
-      // A provider that does not answer holds up no token whose key is known.
+      // A silent provider does not hold up a token with a known key.
       await (ageMs < KEYS_USABLE_MS ? Promise.race([renewal, wait(RENEWAL_WAIT_MS)]) : renewal);
     }
     try {
@@ -262,7 +262,7 @@ class ProviderKeys {
   async #fetchKeys(): Promise<LocalKeys> {
     const { issuer, jwksUri } = this.settings;
     const uri = jwksUri ?? (await this.#discover(issuer));
-    // Throws unless it is a set of keys.
+    // Throws unless the answer is a set of keys.
     return createLocalJWKSet((await getJson(uri)) as Parameters<typeof createLocalJWKSet>[0]);
   }
 
@@ -276,7 +276,7 @@ class ProviderKeys {
   }
 }
 
-/** Keys that come over plain HTTP could be anybody's. */
+/** Whether keys from the address can be trusted: over plain HTTP they could be anybody's. */
 export function isSafeUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);

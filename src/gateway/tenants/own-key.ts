@@ -1,4 +1,4 @@
-/** A caller's own key, limits and use: GET /v1/key. */
+/** Shows a caller its own key, limits and use: GET /v1/key. */
 import { formatDollars } from "../money.js";
 import type { Caller } from "../request.js";
 import type { Budget, BudgetUnit, BudgetWindow, Scope, ScopeLimits } from "../scope.js";
@@ -18,15 +18,15 @@ export interface ScopeUsage {
 interface BudgetUsage {
   readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
-  /** Settled. */
+  /** Settled amount. */
   readonly spent: bigint;
-  /** Of requests that run. */
+  /** Amount reserved by running requests. */
   readonly reserved: bigint;
   /** When the window ends, in milliseconds since 1970. Undefined: never. */
   readonly endsMs: number | undefined;
 }
 
-/** Implemented by whatever counts. May reject where its store is down. */
+/** The use of a scope, from the policy that counts it. May reject while its store is down. */
 export type UsageOf = (scope: Scope) => ScopeUsage | Promise<ScopeUsage>;
 
 /** @param usageOf undefined: nothing is counted, and only the limits are shown */
@@ -70,8 +70,7 @@ function usedRates(limits: ScopeLimits, used: ScopeUsage): object {
 }
 
 /**
- * A scope's use for the administrator: a figure for each limit, null where there is no limit, and the amounts of each
- * budget.
+ * A scope's use for the administrator: a figure for each limit (null without a limit), and the amounts of each budget.
  */
 export function scopeUse(limits: ScopeLimits, used: ScopeUsage): object {
   return {
@@ -80,7 +79,7 @@ export function scopeUse(limits: ScopeLimits, used: ScopeUsage): object {
   };
 }
 
-/** Budgets of money, and beside them those of tokens, each by its window. */
+/** Budgets of money, and after them those of tokens, each by its window. */
 function byUnit<Each extends Pick<Budget, "unit" | "window">>(all: readonly Each[], shown: (each: Each) => object) {
   const of = (unit: BudgetUnit) => all.filter((each) => each.unit === unit).map((each) => [each.window, shown(each)]);
   return { budgets: Object.fromEntries(of("money")), token_budgets: Object.fromEntries(of("tokens")) };

@@ -11,7 +11,7 @@ export interface ScopeRecord {
   readonly team: string | undefined;
   readonly settings: Settings;
   readonly createdMs: number;
-  /** When it was deleted or revoked; undefined: it is in use. */
+  /** Time of its deletion or revocation; undefined: it is in use. */
   readonly endedMs: number | undefined;
   /** For an organisation: the cache scope of its requests. */
   readonly cacheScope: string | undefined;
@@ -23,7 +23,7 @@ export interface ScopeRecord {
 export interface KeySecret {
   readonly hash: string;
   readonly hint: string;
-  /** Hash of the text before the last rotation, which is valid until then. */
+  /** Hash of the text before the last rotation, valid until `previousUntilMs`. */
   readonly previousHash: string | undefined;
   readonly previousUntilMs: number | undefined;
   readonly expiresMs: number | undefined;

@@ -1,6 +1,6 @@
 /**
- * Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON
- * of the admin API and of the database.
+ * Settings that organisations, teams and keys share: a name, models, limits, budgets and metadata, as JSON of the admin
+ * API and of the database.
  */
 
 import { z } from "zod";
@@ -11,7 +11,7 @@ import { firstProblem } from "../../core/schema-problem.js";
 import { decimalText, formatDollars, parseDollars } from "../money.js";
 import { BUDGET_WINDOWS, type Budget, type BudgetUnit, type BudgetWindow, type ScopeLimits } from "../scope.js";
 
-/** As many as OpenAI's API allows. */
+/** As in OpenAI's API. */
 const MAX_PAIRS = 16;
 const MAX_MODELS = 256;
 const MAX_COUNT = 1_000_000_000;
@@ -44,7 +44,7 @@ const tokenBudget = z
 
 const settingsShape = {
   name: z.string().min(1).max(200),
-  /** Absent: all that the wider scopes allow. */
+  /** Absent: all models that the wider scopes allow. */
   models: z.array(z.string().min(1).max(200)).min(1).max(MAX_MODELS).optional(),
   requests_per_minute: count(0).optional(),
   tokens_per_minute: count(0).optional(),
@@ -60,7 +60,7 @@ const settingsShape = {
 export const settingsSchema = z.strictObject(settingsShape);
 export type Settings = z.output<typeof settingsSchema>;
 
-/** The fields that a new scope has beside its settings. */
+/** The fields of a new scope: its settings, and others beside them. */
 export function creationSchema<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.strictObject({ ...settingsShape, ...shape });
 }
@@ -89,7 +89,7 @@ function budgetsOf<Amount>(unit: BudgetUnit, given: Given<Amount> = {}, amountOf
   });
 }
 
-/** JSON Merge Patch (RFC 7396): objects are merged, null removes, all else replaces. */
+/** JSON Merge Patch (RFC 7396): objects are merged, null removes, other values replace. */
 export function mergePatch(target: JsonObject, patch: JsonObject, depth = 0): JsonObject {
   if (depth > MAX_PATCH_DEPTH) throw new MillraceError("invalid_parameter", "expected a flat body, got a deep one");
   const merged = new Map(Object.entries(target));
@@ -105,7 +105,7 @@ export function mergePatch(target: JsonObject, patch: JsonObject, depth = 0): Js
   return Object.fromEntries(merged);
 }
 
-/** Checks JSON of a client. Throws invalid_parameter with the field at fault. */
+/** Checks a client's JSON. Throws invalid_parameter with the wrong field. */
 export function parseFields<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -1,6 +1,6 @@
 /**
- * Changes of organisations, teams and keys. Each is one transaction with its row of the audit, is synced before it is
- * answered, and then changes the index by which requests find their keys.
+ * Changes of organisations, teams and keys. Each change is one transaction with its row of the audit, is synced before
+ * it is answered, and then changes the index by which requests find their keys.
  */
 import type Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
@@ -12,22 +12,22 @@ import type { ScopeRecord } from "./records.js";
 import { mergePatch, parseFields, type Settings, settingsSchema } from "./settings.js";
 import { type AuditEntry, type ListQuery, TenantTables } from "./tenant-tables.js";
 
-/** The maker of a change, for the audit. */
+/** The author of a change, for the audit. */
 export interface Actor {
   readonly name: string;
   readonly requestId: string;
 }
 
-/** A key with its text, which is known only now. */
+/** A key with its text, which nothing stores. */
 export interface NewKey {
   readonly record: ScopeRecord;
   readonly key: string;
 }
 
-/** Made with the tables, so that keys need no organisation of their own. */
+/** Created with the tables, so that keys need no organisation of their own. */
 export const DEFAULT_ORG = "default";
 
-/** Another gateway may share the database. */
+/** Interval of a look for changes: another gateway may share the database. */
 const REFRESH_MS = 1000;
 const FLUSH_USES_MS = 30_000;
 const VERSION = "version";
@@ -37,7 +37,7 @@ interface TenantStoreOptions {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly onFailure: (what: string, thrown: unknown) => void;
-  /** Told of keys that end, within the transaction that ends them, and at the start of all that have ended. */
+  /** Called with keys that end, within the transaction that ends them, and at the start with all ended keys. */
   readonly onKeysEnded?: ((keyIds: readonly string[]) => void) | undefined;
 }
 
@@ -54,7 +54,7 @@ export class TenantStore {
     this.#commits = groupCommitOf(options.database);
     this.index = new KeyIndex(options.now);
     this.refresh();
-    // A process that died may have ended keys without removing the data that belongs to them.
+    // A process that died may have ended keys without removing their data.
     options.onKeysEnded?.(this.#tables.endedKeys());
     this.#timers = [
       setInterval(() => this.refresh(), REFRESH_MS).unref(),
@@ -62,7 +62,7 @@ export class TenantStore {
     ];
   }
 
-  /** Reads everything again if another gateway has changed it, or if it could not be read before. Never throws. */
+  /** Reads everything again if another gateway has changed the tables, or if an earlier read failed. Never throws. */
   refresh(): void {
     try {
       const version = this.#tables.fact(VERSION) ?? "0";
@@ -74,7 +74,7 @@ export class TenantStore {
     } catch (thrown) {
       if (this.#isLoaded || !this.index.isBroken) this.options.onFailure("reading the keys", thrown);
       this.#isLoaded = false;
-      // A key that the index does not know may be in the database that cannot be read.
+      // An unknown key may be in the unreadable database.
       this.index.break();
     }
   }
@@ -93,7 +93,7 @@ export class TenantStore {
     return this.#reading(() => this.#tables.auditRows(after, limit));
   }
 
-  /** A secret of this gateway that is made once. */
+  /** A secret of this gateway, created once. */
   async sharedSecret(name: string): Promise<string> {
     return await this.#commits.run(() => {
       const known = this.#tables.fact(name);
@@ -109,7 +109,7 @@ export class TenantStore {
     return await this.#insert(record, actor);
   }
 
-  /** @param name its id is that of the organisation, a slash, and this name */
+  /** @param name the team's id is that of the organisation, a slash, and this name */
   async createTeam(org: string, name: string, settings: Settings, actor: Actor): Promise<ScopeRecord> {
     return await this.#insert({ ...this.#fresh("team", `${org}/${name}`, settings), org }, actor);
   }
@@ -157,7 +157,7 @@ export class TenantStore {
 
   /**
    * Gives a key another text.
-   * @param graceMs time for which the old one stays valid; one that is still valid from an earlier rotation is not
+   * @param graceMs time for which the last text stays valid; texts before it end now
    */
   async rotate(id: string, graceMs: number, actor: Actor): Promise<NewKey> {
     const key = newKeyText();
@@ -183,7 +183,7 @@ export class TenantStore {
     return { record, key };
   }
 
-  /** Revokes a key, or deletes an organisation or a team with everything in it. Effective when this resolves. */
+  /** Revokes a key, or deletes an organisation or a team with everything in it. Takes effect before this resolves. */
   async end(kind: ScopeKind, id: string, actor: Actor): Promise<ScopeRecord> {
     const endedMs = this.options.now();
     const ended = await this.#change(
@@ -214,7 +214,7 @@ export class TenantStore {
     return ended[0]!;
   }
 
-  /** Writes when keys were last used. */
+  /** Writes the times at which keys were last used. */
   async flushUses(): Promise<void> {
     const uses = this.index.takeUses();
     if (uses.size === 0) return;
@@ -283,7 +283,7 @@ export class TenantStore {
         return done;
       };
       const result = await this.#commits.run(change, { isWhole: true });
-      // A gap means that another gateway has changed something in between, which the next refresh reads.
+      // A gap means that another gateway has made a change in between, which the next refresh reads.
       if (Number(version) === Number(this.#version) + 1) this.#version = version;
       apply(result);
       this.#tables.sync();
@@ -329,7 +329,7 @@ function notFound(kind: ScopeKind, id: string): MillraceError {
 
 const NAMES: Readonly<Record<ScopeKind, string>> = { org: "an organisation", team: "a team", key: "a key" };
 
-/** Anything but an error of the client's is one of the database. */
+/** Any error but a client's comes from the database. */
 function unavailable(cause: unknown): MillraceError {
   if (cause instanceof MillraceError) return cause;
   return new MillraceError("key_store_unavailable", "expected a working store of keys, got a failure", {

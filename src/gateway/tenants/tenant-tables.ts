@@ -1,10 +1,10 @@
-/** The tables of organisations, teams and keys, and their statements. Nothing here decides. */
+/** The tables of organisations, teams and keys, and their statements. The rules are elsewhere. */
 import type Database from "libsql";
 import type { ScopeKind } from "../scope.js";
 import type { KeySecret, ScopeRecord } from "./records.js";
 import { settingsSchema } from "./settings.js";
 
-/** Rows of the audit that are kept: the newest. */
+/** Number of the newest rows of the audit that are kept. */
 const MAX_AUDIT_ROWS = 1_000_000;
 
 const SCHEMA = `
@@ -64,7 +64,7 @@ export interface ListQuery {
   readonly org?: string | undefined;
   readonly team?: string | undefined;
   readonly withEnded: boolean;
-  /** Rows from before the one of this id; absent: from the newest. */
+  /** Lists rows older than that of this id; absent: from the newest. */
   readonly after?: string | undefined;
   readonly limit: number;
 }
@@ -132,7 +132,7 @@ export class TenantTables {
     this.#writeUse.run(lastUsedMs, id);
   }
 
-  /** Everything that is in use, organisations first. */
+  /** Every scope in use, organisations first. */
   inUse(): readonly ScopeRecord[] {
     const order = "CASE s.kind WHEN 'org' THEN 0 WHEN 'team' THEN 1 ELSE 2 END, s.seq";
     const rows = this.database.prepare(`SELECT ${COLUMNS} ${FROM} WHERE s.ended_ms IS NULL ORDER BY ${order}`).all();
@@ -147,7 +147,7 @@ export class TenantTables {
     return (rows as Row[]).map(({ id }) => String(id));
   }
 
-  /** Teams and keys in use of an organisation, or the keys of a team. */
+  /** Teams and keys in use within an organisation, or keys within a team. */
   within(kind: "org" | "team", id: string): readonly ScopeRecord[] {
     const rows = this.database
       .prepare(`SELECT ${COLUMNS} ${FROM} WHERE s.ended_ms IS NULL AND s.${kind === "org" ? "org" : "team"} = ?`)
@@ -155,7 +155,7 @@ export class TenantTables {
     return (rows as Row[]).map(recordOf);
   }
 
-  /** From the newest to the oldest. */
+  /** Scopes from the newest to the oldest. */
   list({ kind, org, team, withEnded, after, limit }: ListQuery): readonly ScopeRecord[] {
     const terms: string[] = ["s.kind = ?"];
     const values: (string | number)[] = [kind];
@@ -178,7 +178,7 @@ export class TenantTables {
     if (seq > MAX_AUDIT_ROWS) this.#trimAudit.run(seq - MAX_AUDIT_ROWS);
   }
 
-  /** From the newest to the oldest. @param after rows from before this number; undefined: from the newest */
+  /** Rows from the newest to the oldest. @param after only rows before this number; undefined: all */
   auditRows(after: number | undefined, limit: number): readonly (AuditEntry & { readonly seq: number })[] {
     const rows = this.database
       .prepare("SELECT * FROM tenant_audit WHERE seq < ? ORDER BY seq DESC LIMIT ?")

@@ -2,7 +2,7 @@
 
 /** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
 export interface Price {
-  /** Names the price table, so that a cost can be computed again when the table was wrong. */
+  /** Name of the price table, so that costs can be corrected if the table was wrong. */
   readonly version: string;
   readonly fresh: bigint;
   readonly cacheRead: bigint;
@@ -10,7 +10,7 @@ export interface Price {
   readonly output: bigint;
 }
 
-/** Some APIs charge more for every token of a request with a long prompt. */
+/** A price with a second tier: some APIs charge more for every token of a request with a long prompt. */
 export interface TieredPrice extends Price {
   readonly above?: { readonly promptTokens: number; readonly price: Price } | undefined;
 }

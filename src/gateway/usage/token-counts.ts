@@ -1,18 +1,18 @@
 /**
- * Maps each API's `usage` to disjoint counts. The APIs differ in what includes what; adding them up as they come makes
- * wrong and even negative bills.
+ * Maps each API's `usage` to disjoint counts. The APIs differ in which counts include which; adding them up unchanged
+ * makes wrong and even negative bills.
  */
 import type { TokenCounts } from "./record.js";
 
 /** A `usage` object as an upstream wrote it. */
 export type ReportedUsage = Readonly<Record<string, unknown>>;
 
-/** No answer has more tokens; a larger figure is no count. */
+/** No answer has more tokens; a larger figure is not a count. */
 const MAX_TOKENS = 1e9;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= MAX_TOKENS;
 
-/** A stream may report some counts early and others late: the newer one of each is right. */
+/** Merges two reports of a stream, which may report some counts early and others late: the newer of each is right. */
 export function laterUsage(before: ReportedUsage | undefined, usage: ReportedUsage): ReportedUsage {
   const told = Object.entries(usage).filter(
     ([, value]) => value !== null && (typeof value !== "number" || isCount(value)),
@@ -20,13 +20,13 @@ export function laterUsage(before: ReportedUsage | undefined, usage: ReportedUsa
   return { ...before, ...Object.fromEntries(told) };
 }
 
-/** Reads counts from hostile JSON. */
+/** Reads counts from untrusted JSON. */
 class Figures {
   isDoubtful = false;
 
   constructor(private readonly usage: ReportedUsage) {}
 
-  /** The first of the fields that is present. @param names with a dot for a field of a nested object */
+  /** The first present field. @param names with a dot for a field of a nested object */
   first(...names: readonly string[]): number | undefined {
     for (const name of names) {
       const count = this.#count(name);
@@ -35,7 +35,7 @@ class Figures {
     return undefined;
   }
 
-  /** The part that is left of a whole, at least 0. */
+  /** The rest of a whole, at least 0. */
   rest(whole: number, part: number): number {
     if (part > whole) this.isDoubtful = true;
     return Math.max(0, whole - part);
@@ -58,10 +58,7 @@ class Figures {
   }
 }
 
-/**
- * @returns undefined if there is no count of tokens in it at all; nothing but zeros is none, since every prompt has
- * tokens
- */
+/** @returns undefined without any count of tokens; zeros alone are none, since every prompt has tokens */
 export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   const figures = new Figures(usage);
   const counts = "promptTokenCount" in usage ? gemini(figures) : (inclusive(figures) ?? exclusive(figures));
@@ -72,8 +69,7 @@ export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
 }
 
 /**
- * OpenAI's chat and responses, and those who follow them: the prompt includes what came from a cache, the output its
- * reasoning.
+ * OpenAI's chat and responses, and compatible APIs: the prompt includes its cached tokens, the output its reasoning.
  */
 function inclusive(figures: Figures): TokenCounts | undefined {
   const isResponses = figures.first("input_tokens_details.cached_tokens") !== undefined;
@@ -86,7 +82,7 @@ function inclusive(figures: Figures): TokenCounts | undefined {
   const completion = figures.first("completion_tokens", "output_tokens") ?? 0;
   const reasoning =
     figures.first("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens") ?? 0;
-  // Some leave the reasoning out of the completion, and have it in the total only.
+  // Some leave the reasoning out of the completion, and include it in the total only.
   const beyond = Math.max(0, (figures.first("total_tokens") ?? 0) - prompt - completion);
   const output = completion + (isReasoningBeyond(reasoning, completion, beyond) ? beyond : 0);
   return {
@@ -99,14 +95,14 @@ function inclusive(figures: Figures): TokenCounts | undefined {
 }
 
 /**
- * The total has more than prompt and completion: reasoning, unless a smaller reasoning is said to be within the
- * completion.
+ * Whether tokens of the total beyond prompt and completion are reasoning: not if a smaller reasoning is reported within
+ * the completion.
  */
 function isReasoningBeyond(reasoning: number, completion: number, beyond: number): boolean {
   return beyond > 0 && (reasoning === 0 || reasoning === beyond || reasoning > completion);
 }
 
-/** Anthropic and Bedrock: the prompt excludes tokens that were read from and written to the cache. */
+/** Anthropic and Bedrock: the prompt excludes tokens read from and written to the cache. */
 function exclusive(figures: Figures): TokenCounts | undefined {
   const input = figures.first("input_tokens", "inputTokens");
   const output = figures.first("output_tokens", "completion_tokens", "outputTokens");
@@ -131,7 +127,7 @@ function gemini(figures: Figures): TokenCounts {
   return { fresh: prompt - cacheRead, cacheRead, cacheWrite: 0, output, reasoning };
 }
 
-/** Tokens proposed ahead of the model, where they are reported. */
+/** Tokens proposed ahead of the model, if they are reported. */
 function draftedOf(figures: Figures): Pick<TokenCounts, "drafted" | "accepted"> | undefined {
   const accepted = figures.first("completion_tokens_details.accepted_prediction_tokens");
   const rejected = figures.first("completion_tokens_details.rejected_prediction_tokens");

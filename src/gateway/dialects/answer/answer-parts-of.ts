@@ -1,4 +1,4 @@
-/** Reads a whole answer that a client got, of any dialect that has a reader, into its parts. */
+/** Reads a whole answer that a client got, in any dialect with a reader, into its parts. */
 import { type JsonObject, jsonObjectIn } from "../../../core/json-body.js";
 import type { AnswerPart, AnswerReader } from "../conversation/answer-parts.js";
 import { EventReader } from "../wire/sse.js";

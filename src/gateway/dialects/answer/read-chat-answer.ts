@@ -1,4 +1,4 @@
-/** Reads OpenAI's chat completions as a provider answers them, with the reasoning that compatible hosts add. */
+/** Reads a provider's answers in OpenAI's chat completions, with the reasoning that compatible hosts add. */
 import type { JsonObject } from "../../../core/json-body.js";
 import {
   type AnswerPart,

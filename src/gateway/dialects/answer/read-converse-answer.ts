@@ -1,4 +1,4 @@
-/** Reads Bedrock's Converse as it is answered. */
+/** Reads the answers of Bedrock's Converse. */
 import type { JsonObject } from "../../../core/json-body.js";
 import {
   type AnswerPart,
@@ -27,7 +27,7 @@ export class ConverseAnswerReader implements AnswerReader {
   #hasBegun = false;
   #isStopped = false;
   #numCalls = 0;
-  /** Number of each open call, by its block's. */
+  /** Numbers of the open calls, by the numbers of their blocks. */
   readonly #calls = new Map<number, number>();
 
   event(event: JsonObject, name: string): readonly AnswerPart[] {
@@ -75,7 +75,7 @@ export class ConverseAnswerReader implements AnswerReader {
     return parts;
   }
 
-  /** Converse has no ids and names no model. */
+  /** Converse has neither ids nor a model's name. */
   #begin(): AnswerPart[] {
     if (this.#hasBegun) return [];
     this.#hasBegun = true;

@@ -1,4 +1,4 @@
-/** Reads Google's generateContent as it is answered: each event of a stream has the form of a whole answer. */
+/** Reads the answers of Google's generateContent: each event of a stream has the form of a whole answer. */
 import { randomUUID } from "node:crypto";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
@@ -26,7 +26,7 @@ const STOPS: Readonly<Record<string, StopReason>> = {
   SPII: "filter",
   IMAGE_SAFETY: "filter",
 };
-/** The model wrote a call that is none. */
+/** Finish reasons of an answer with an invalid call. */
 const FAILURES: readonly string[] = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"];
 
 export class GeminiAnswerReader implements AnswerReader {
@@ -79,7 +79,7 @@ export class GeminiAnswerReader implements AnswerReader {
       if (name === undefined) throw malformed("the name of a call", name);
       assertFewCalls(this.#numCalls);
       const index = this.#numCalls++;
-      // The id is Google's only with newer models; a call and its result need one.
+      // Only newer models of Google's send an id; a call and its result need one.
       const id = callId(textAt(call, "id") ?? `call_${randomUUID().replaceAll("-", "")}`);
       parts.push({ kind: "call", index, id, name, signature });
       parts.push({ kind: "arguments", index, json: JSON.stringify(objectAt(call, "args") ?? {}) });

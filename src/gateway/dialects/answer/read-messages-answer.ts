@@ -1,4 +1,4 @@
-/** Reads Anthropic's messages as a provider answers them. */
+/** Reads a provider's answers in Anthropic's messages. */
 import type { JsonObject } from "../../../core/json-body.js";
 import { laterUsage, type ReportedUsage } from "../../usage/token-counts.js";
 import {
@@ -30,7 +30,7 @@ export class MessagesAnswerReader implements AnswerReader {
   #usageSoFar: ReportedUsage = {};
   #isStopped = false;
   #numCalls = 0;
-  /** Number of each open call, by its block's. */
+  /** Numbers of the open calls, by the numbers of their blocks. */
   readonly #calls = new Map<number, number>();
 
   event(event: JsonObject, name: string): readonly AnswerPart[] {
@@ -89,7 +89,7 @@ export class MessagesAnswerReader implements AnswerReader {
     this.#usage(message, parts);
   }
 
-  /** Blocks that only other requests than ours can call for are skipped. */
+  /** Reads a block. Skips blocks that only other requests than ours can cause. */
   #block(block: JsonObject, index: number, parts: AnswerPart[], isWhole: boolean): void {
     switch (textAt(block, "type")) {
       case "text":

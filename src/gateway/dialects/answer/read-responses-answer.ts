@@ -1,4 +1,4 @@
-/** Reads OpenAI's responses as a client got them. The last event of a stream has the whole response. */
+/** Reads a client's answers in OpenAI's responses. The last event of a stream has the whole response. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {

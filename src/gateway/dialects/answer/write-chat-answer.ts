@@ -1,5 +1,5 @@
 /**
- * Writes OpenAI's chat completions, as a client reads them. Reasoning has the names that compatible servers and our own
+ * Writes a client's answers in OpenAI's chat completions. Reasoning has the names that compatible servers and our own
  * engine give it.
  */
 import { randomUUID } from "node:crypto";
@@ -40,7 +40,7 @@ function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: TokenCou
   };
 }
 
-/** Google's name for the place of a call's signature in OpenAI's dialect. */
+/** Google's member for a call's signature in OpenAI's dialect. */
 function extraContent(signature: string | undefined): object {
   return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 }

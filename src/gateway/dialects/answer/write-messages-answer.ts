@@ -1,4 +1,4 @@
-/** Writes Anthropic's messages, as a client reads them. One block is open at a time, as its clients expect. */
+/** Writes a client's answers in Anthropic's messages. One block is open at a time, as its clients expect. */
 import { randomUUID } from "node:crypto";
 import type { TokenCounts } from "../../usage/record.js";
 import { type AnswerPart, type AnswerWriter, malformed, type StopReason } from "../conversation/answer-parts.js";
@@ -50,7 +50,7 @@ export class MessagesAnswerWriter implements AnswerWriter {
   constructor(private readonly facts: MessagesFacts) {}
 
   stream(parts: readonly AnswerPart[]): string {
-    // Counts that come with the beginning belong into it.
+    // Counts that come with the first parts belong to the first event.
     for (const part of parts) if (part.kind === "usage") this.#counts = part.counts;
     return parts.map((part) => this.#event(part)).join("");
   }

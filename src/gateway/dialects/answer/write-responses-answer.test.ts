@@ -1,4 +1,4 @@
-/** Responses out of the parts of any answer: the stream, replayed event by event, gives what the whole answer is. */
+/** Responses from the parts of any answer: the stream, replayed event by event, equals the whole answer. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { eventsOf, replayed } from "../../../../test/helpers/replayed-response.js";
@@ -13,7 +13,7 @@ function streamed(parts: readonly AnswerPart[], body: object = {}): string {
   return stream.stream(parts) + stream.streamEnd();
 }
 
-/** Without what is new in each answer. */
+/** The value without ids and times, which differ in each answer. */
 function plain(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value)

@@ -1,4 +1,4 @@
-/** Writes OpenAI's responses, as a client reads them: items, of which one is open at a time. */
+/** Writes a client's answers in OpenAI's responses: items, of which one is open at a time. */
 import { randomUUID } from "node:crypto";
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
@@ -33,7 +33,7 @@ const INCOMPLETE: Readonly<Partial<Record<StopReason, "max_output_tokens" | "con
 const ITEM_CHARACTERS = 512;
 
 interface ResponsesFacts {
-  /** The client's request, of which an answer repeats fields. */
+  /** The client's request: an answer repeats some of its fields. */
   readonly body: JsonObject;
   /** The name that the client gave the model, for answers that name none. */
   readonly model: string;
@@ -43,18 +43,18 @@ interface ResponsesFacts {
 
 interface Item extends ResponseItem {
   text: string;
-  /** The end of the text that is in no event yet. */
+  /** The end of the text that no event has sent yet. */
   unsent: string;
   encrypted: string | undefined;
   state: "new" | "open" | "done";
-  /** Length of the arguments that were last found to be no object yet. */
+  /** Length of the arguments when they were last found incomplete. */
   numChecked: number;
 }
 
 export class ResponsesAnswerWriter implements AnswerWriter {
   readonly #events = new ResponseEvents();
   readonly #items: Item[] = [];
-  /** By their numbers. */
+  /** Items of the calls, by the calls' numbers. */
   readonly #calls = new Map<number, Item>();
   /** Items whose last event is sent. */
   #numDone = 0;
@@ -93,14 +93,14 @@ export class ResponsesAnswerWriter implements AnswerWriter {
     return this.#begun() + this.#news(undefined);
   }
 
-  /** A provider may say twice that its answer begins, or never. */
+  /** The beginning, once: a provider may announce it twice, or never. */
   #begun(): string {
     return this.#events.hasBegun ? "" : this.#events.begin(this.#head);
   }
 
   /**
-   * The events that are due. Clients know one open item at a time: what comes between the arguments of a call waits for
-   * their end.
+   * The events that are due. Clients know one open item at a time: parts that come between the arguments of a call wait
+   * for the end of these.
    * @param end status of the answer, if it has ended
    */
   #news(end: ItemStatus | undefined): string {
@@ -126,7 +126,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
     return index === this.#items.length - 1 ? end : "completed";
   }
 
-  /** A call without arguments has those of an empty object, as at OpenAI, unless it was cut off before them. */
+  /** Gives a call without arguments those of an empty object, as OpenAI does, unless it was cut off before them. */
   #fill(item: Item, status: ItemStatus): void {
     if (item.kind === "call" && item.text === "" && status === "completed") this.#add(item, "{}");
   }
@@ -174,7 +174,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
       text: "",
       unsent: "",
       logprobs: [],
-      // Even without a signature, a thought shows where it comes from.
+      // Even without a signature, a thought shows its origin.
       encrypted: kind === "summary" ? UNSIGNED : undefined,
       state: "new",
       numChecked: 0,
@@ -210,7 +210,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
 
   #count(numCharacters: number): void {
     this.#numCharacters += numCharacters;
-    // The last event repeats all texts, so that they have to be kept.
+    // The last event repeats all texts, so they are kept.
     if (this.#numCharacters > MAX_CHARACTERS) throw malformed(`at most ${MAX_CHARACTERS} characters`, "more");
   }
 
@@ -221,7 +221,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
 
 const UNSIGNED = sealed({ kind: "thought", value: "" });
 
-/** Whether the item's text has ended, if others follow: a call's has with the end of an object. */
+/** Whether the item's text is complete, if other items follow: a call's is at the end of an object. */
 function isWhole(item: Item): boolean {
   if (item.kind !== "call") return true;
   if (item.numChecked === item.text.length) return false;

@@ -1,4 +1,4 @@
-/** An answer, in pieces that all dialects share: a stream gives them as they come, a whole answer all at once. */
+/** An answer in pieces that all dialects share: a stream yields them one by one, a whole answer all at once. */
 
 import { MillraceError } from "../../../core/errors.js";
 import { isPlainObject } from "../../../core/is-plain-object.js";
@@ -35,7 +35,7 @@ export type AnswerPart =
  * skipped.
  */
 export interface AnswerReader {
-  /** @param name type of the event, where the dialect tells it beside the data */
+  /** @param name type of the event, if the dialect states it beside the data */
   event(event: JsonObject, name: string): readonly AnswerPart[];
   /** The stream has ended. Throws if the answer is not complete. */
   end(): readonly AnswerPart[];
@@ -51,17 +51,17 @@ export interface AnswerWriter {
   whole(parts: readonly AnswerPart[]): object;
 }
 
-/** Of an answer that is kept until it is whole. No model writes as many. */
+/** Upper bound of an answer that is kept until it is whole. No model writes as many. */
 export const MAX_CHARACTERS = 16 * 2 ** 20;
 
-/** Calls in one answer. No model makes as many, and a writer remembers each. */
+/** Upper bound of the calls in an answer. No model makes as many, and a writer remembers each. */
 const MAX_CALLS = 1024;
 
 export function malformed(what: string, got: unknown): MillraceError {
   return new MillraceError("upstream_failed", `expected ${what} in the provider's answer, got ${described(got)}`);
 }
 
-/** The provider says in the middle of an answer that it failed. */
+/** The error of a provider that fails in the middle of an answer. */
 export function failedInStream(message: unknown): MillraceError {
   const text = typeof message === "string" ? message.slice(0, 500) : described(message);
   return new MillraceError("upstream_failed", `expected the rest of the provider's answer, got its error: ${text}`);
@@ -86,7 +86,7 @@ export function objectsAt(object: JsonObject, key: string): readonly JsonObject[
   throw malformed(`a list of objects as ${key}`, value);
 }
 
-/** A part for the counts that a provider reports; none where it reports none that can be read. */
+/** A part for a provider's counts; none if it reports none that can be read. */
 export function usageParts(usage: JsonObject | undefined): readonly AnswerPart[] {
   const counts = usage === undefined ? undefined : countsOf(usage);
   return counts === undefined ? [] : [{ kind: "usage", counts }];

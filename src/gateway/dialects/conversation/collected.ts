@@ -1,4 +1,4 @@
-/** The pieces of an answer put together, for clients that want it whole. */
+/** Puts the pieces of an answer together, for clients that want it whole. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { TokenCounts } from "../../usage/record.js";
@@ -76,7 +76,7 @@ export function collected(parts: readonly AnswerPart[]): Collected {
   return { id, model, blocks, stop, sequence, counts };
 }
 
-/** Arguments as an object. A model may write anything, and a client of Anthropic's dialect can take nothing else. */
+/** Arguments as an object. A model may write anything, and Anthropic's clients accept only an object. */
 export function argumentsObject(json: string): JsonObject {
   if (json.trim() === "") return {};
   try {

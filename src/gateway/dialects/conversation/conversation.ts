@@ -1,6 +1,6 @@
 /**
- * A request for one answer, in terms that all providers share: clients' dialects are read into it, and providers' are
- * written from it. What a provider lacks is decided by its writer; what no provider's writer knows does not get here.
+ * A request for one answer, in terms that all providers share: readers make it from clients' dialects, and writers make
+ * providers' requests from it. Each writer decides what its provider lacks; parts that no writer knows do not get here.
  */
 import type { JsonObject } from "../../../core/json-body.js";
 
@@ -24,7 +24,7 @@ export interface CallPart {
   readonly kind: "call";
   readonly id: string;
   readonly name: string;
-  /** The arguments as the client wrote them, which may be no JSON: models write anything. "": none. */
+  /** The arguments as the client wrote them, possibly invalid JSON: models write anything. "": none. */
   readonly json: string;
   /** The client's name for the arguments. */
   readonly param: string;

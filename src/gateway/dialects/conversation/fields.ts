@@ -1,6 +1,6 @@
 /**
- * Reads the fields of a hostile JSON object: each has its type or is refused by name, and those that nobody read are
- * known at the end.
+ * Reads the fields of an untrusted JSON object: a field of another type is refused by name, and unread fields are known
+ * at the end.
  */
 
 import { MillraceError } from "../../../core/errors.js";
@@ -39,12 +39,12 @@ export class Fields {
 
   take(key: string): unknown {
     this.#read.add(key);
-    // An inherited member is no field.
+    // An inherited member is not a field.
     const value = Object.hasOwn(this.object, key) ? this.object[key] : undefined;
     return value === null ? undefined : value;
   }
 
-  /** Names of fields with a value that were not read. */
+  /** Names of the unread fields that have a value. */
   unread(): readonly string[] {
     return Object.keys(this.object).filter((key) => this.object[key] != null && !this.#read.has(key));
   }

@@ -1,16 +1,16 @@
 /**
- * The parts of a request that a provider cannot be told. They are refused, or left out and listed, as the configuration
- * says.
+ * The parts of a request that its provider cannot express. The configuration decides whether they are refused, or left
+ * out and listed.
  */
 import { MillraceError } from "../../../core/errors.js";
 import type { Extra } from "./conversation.js";
 
-/** The header that lists the fields of a request which its provider was not told. */
+/** The header that lists the left-out fields of a request. */
 export const DROPPED_HEADER = "x-millrace-dropped-params";
 
-/** A list of more would make the header long. */
+/** A longer list would make the header long. */
 const MAX_LISTED = 32;
-/** A client's name for a field may contain signs that a header cannot. */
+/** A client's name for a field may contain characters that a header cannot. */
 const NAME = /^[\w.[\]-]{1,80}$/;
 
 export class Losses {
@@ -30,7 +30,7 @@ export class Losses {
     return [...this.#dropped].filter((name) => NAME.test(name)).slice(0, MAX_LISTED);
   }
 
-  /** The provider lacks a field on which the answer depends. Throws unless such fields are to be left out. */
+  /** Takes a field that the provider lacks and the answer depends on. Throws unless such fields are to be left out. */
   lacks(param: string, what = `no ${param}`): void {
     if (!this.dropsParams) {
       throw new MillraceError(
@@ -45,12 +45,12 @@ export class Losses {
     this.#dropped.add(param);
   }
 
-  /** The provider lacks a field on which the answer does not depend. */
+  /** Takes a field that the provider lacks and the answer does not depend on. */
   ignores(param: string): void {
     this.#dropped.add(param);
   }
 
-  /** The provider lacks an essential part of the conversation, so nothing can be left out. */
+  /** Refuses an essential part of the conversation that the provider lacks: nothing can be left out. */
   cannot(param: string, what: string, got: string): never {
     throw new MillraceError("unsupported_field", `expected ${what} for ${this.provider}, got ${got}`, { param });
   }

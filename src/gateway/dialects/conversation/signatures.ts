@@ -1,7 +1,7 @@
 /**
  * Google signs the calls that its models make and wants the signatures back. Anthropic's dialect has signatures for
- * thoughts only, which its clients repeat unchanged: so a call's signature travels to the client and back as that of a
- * thought, marked as ours.
+ * thoughts only, which its clients repeat unchanged: so a call's signature travels to the client and back as a
+ * thought's, marked as ours.
  */
 const MARK = "millrace-call:";
 
@@ -16,7 +16,7 @@ export function signatureOf(thoughtSignature: string): string | undefined {
 
 /**
  * The encrypted content of a reasoning item, which a client of responses repeats unread: the signature of the item's
- * thought ("" if it has none), that of the call behind it, or thoughts that the provider has encrypted.
+ * thought ("" if it has none), the signature of the call behind it, or thoughts that the provider has encrypted.
  */
 export interface Sealed {
   readonly kind: "thought" | "call" | "hidden";

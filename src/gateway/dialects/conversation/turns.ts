@@ -14,7 +14,7 @@ interface OpenTurn {
 export class TurnList {
   readonly #turns: OpenTurn[] = [];
 
-  /** Results that follow text of the user's still belong to the calls before it, and come first. */
+  /** Results after text of the user's still belong to the calls before it, and come first. */
   get turns(): readonly Turn[] {
     return this.#turns.map(({ role, results, others }) => ({ role, parts: [...results, ...others] }) as Turn);
   }
@@ -23,7 +23,7 @@ export class TurnList {
     return this.#turns.length;
   }
 
-  /** Neighbours of one role become one turn. Empty text is no part, since providers refuse it. */
+  /** Joins neighbours of one role into one turn. Empty text is dropped, since providers refuse it. */
   add(role: "user", parts: readonly UserPart[]): void;
   add(role: "assistant", parts: readonly AssistantPart[]): void;
   add(role: Turn["role"], parts: readonly (UserPart | AssistantPart)[]): void {
@@ -41,9 +41,7 @@ export class TurnList {
 const MAX_ID_LENGTH = 40;
 const ID = /^[\w-]+$/;
 
-/**
- * An id that every provider accepts: the same for a call and its result, and the client's own where that is possible.
- */
+/** An id that every provider accepts: the same for a call and its result, and the client's own if possible. */
 export function callId(id: string): string {
   if (id.length <= MAX_ID_LENGTH && ID.test(id)) return id;
   return `call_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;

@@ -1,6 +1,5 @@
 /**
- * What each provider is asked for chat completions, field by field. Servers that refuse other fields:
- * test/helpers/providers.
+ * Providers' requests for chat completions, field by field. Servers that refuse other fields: test/helpers/providers.
  */
 import { describe, expect, test } from "vitest";
 import { asked, asMessages, CHAT, PNG, parameters } from "../../../../test/helpers/providers/asked.js";

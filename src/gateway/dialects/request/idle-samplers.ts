@@ -1,6 +1,6 @@
 /**
  * Samplers that paid APIs lack, with values that switch them off. Ollama's clients send its defaults with each request,
- * so that these must not be refused.
+ * which must not be refused.
  */
 import type { JsonObject } from "../../../core/json-body.js";
 
@@ -13,7 +13,7 @@ const isAt = (name: string, idle: number): Test => {
 const hasNoDry: Test = (body) => isAt("dry_multiplier", 0)(body) || body.dry_penalty_last_n === 0;
 const PENALTIES = [isAt("repetition_penalty", 1), isAt("presence_penalty", 0), isAt("frequency_penalty", 0)];
 
-/** By the name of a field: whether the answer is the same without it. */
+/** Tests by field: whether the answer is the same without the field. */
 const IDLE: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["min_p", isAt("min_p", 0)],
   ["typical_p", isAt("typical_p", 1)],

@@ -1,6 +1,4 @@
-/**
- * What each provider is asked for messages, field by field. Servers that refuse other fields: test/helpers/providers.
- */
+/** Providers' requests for messages, field by field. Servers that refuse other fields: test/helpers/providers. */
 import { describe, expect, test } from "vitest";
 import { asked, MESSAGES, PNG, parameters } from "../../../../test/helpers/providers/asked.js";
 

@@ -1,4 +1,4 @@
-/** What OpenAI's chats and responses have in common, whatever the fields around it are called. */
+/** The parts that OpenAI's chats and responses share, under fields of different names. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { Conversation, Effort, Extra, ImagePart, Reasoning, ToolChoice } from "../conversation/conversation.js";
@@ -25,7 +25,7 @@ function stopOf(fields: Fields): readonly string[] {
   return list.filter((each) => each !== "");
 }
 
-/** What a request has beside the fields that were read. */
+/** How to treat fields that were not read. */
 interface Beside {
   /** Fields on which the answer does not depend, or not by intent. */
   readonly hints: readonly string[];
@@ -37,7 +37,7 @@ export function extrasOf(fields: Fields, body: JsonObject, { hints, idle }: Besi
   return (
     fields
       .unread()
-      // Clients may name a field like a member of every object.
+      // A client may give a field the name of an inherited member.
       .filter((param) => !Object.hasOwn(idle, param) || !idle[param]!(body[param]))
       .map((param) => ({ param, isHint: hints.includes(param) }))
   );

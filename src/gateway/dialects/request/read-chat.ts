@@ -1,4 +1,4 @@
-/** Reads OpenAI's chat completions: the body of a client, for a provider with another dialect. */
+/** Reads a client's OpenAI chat completions, for a provider with another dialect. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
@@ -103,8 +103,8 @@ function messagesOf(fields: Fields, losses: Losses) {
       default:
         throw invalid(message.name("role"), "the role of a message", undefined);
     }
-    // A name tells speakers of one role apart, which no other dialect does. What reasoning a client repeats, OpenAI
-    // ignores as well.
+    // A name tells speakers of one role apart, which no other dialect does. OpenAI, too, ignores reasoning that a
+    // client repeats.
     for (const key of message.unread()) {
       if (key === "name") losses.ignores(message.name(key));
       else if (!REPEATED.includes(key)) losses.lacks(message.name(key));

@@ -1,4 +1,4 @@
-/** Reads Anthropic's messages: the body of a client, for a provider with another dialect. */
+/** Reads a client's Anthropic messages, for a provider with another dialect. */
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
@@ -144,7 +144,7 @@ function assistantParts(message: Fields, losses: Losses): readonly AssistantPart
     if (type === "thinking") {
       const written = block.text("signature") ?? "";
       signature = signatureOf(written);
-      // Unsigned thoughts are other providers', or our own engine's.
+      // Unsigned thoughts come from other providers, or from our own engine.
       if (signature !== undefined || written === "") return undefined;
       return { kind: "thought", text: block.text("thinking") ?? "", signature: written };
     }

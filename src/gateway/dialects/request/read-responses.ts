@@ -1,4 +1,4 @@
-/** Reads OpenAI's responses: the body of a client, for a provider with another dialect. */
+/** Reads a client's OpenAI responses, for a provider with another dialect. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
@@ -42,7 +42,10 @@ const HINTS: readonly string[] = [
   "truncation",
 ];
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
-/** Values that mean the same as leaving the field out. The gateway itself stores answers, and asks for none to be. */
+/**
+ * Values that mean the same as leaving the field out. The gateway stores answers itself, and asks providers to store
+ * none.
+ */
 const IDLE: Readonly<Record<string, (value: unknown) => boolean>> = {
   background: (value) => value === false,
   context_management: isEmptyList,
@@ -52,7 +55,7 @@ const IDLE: Readonly<Record<string, (value: unknown) => boolean>> = {
   top_logprobs: (value) => value === 0,
   truncation: (value) => value === "disabled",
 };
-/** More about items that no answer of another provider has, apart from the first, which every answer has. */
+/** More about items that other providers' answers lack, apart from the first, which every answer has. */
 const INCLUDED: readonly unknown[] = [
   "reasoning.encrypted_content",
   "code_interpreter_call.outputs",
@@ -89,14 +92,16 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
   return conversation;
 }
 
-/** Items behind which a call's signature still holds, or which replace it. */
+/** Items after which a call's signature still holds, or which replace it. */
 const SIGNED: readonly string[] = ["reasoning", "function_call", "custom_tool_call"];
 
-/** Items and messages of the input, in turns. What clients repeat of an item beside its content says nothing new. */
+/**
+ * Items and messages of the input, in turns. An item's other members, which clients repeat, add nothing to its content.
+ */
 class InputReader {
   readonly system: TextPart[] = [];
   readonly list = new TurnList();
-  /** A call's, which the item right before it carries. */
+  /** Signature of a call, from the item right before it. */
   #signature: string | undefined;
 
   constructor(private readonly losses: Losses) {}
@@ -121,7 +126,7 @@ class InputReader {
       case "function_call":
         this.#call(item, item.text("arguments") ?? "", item.name("arguments"));
         return;
-      // The call of a tool that takes free text, as another model made it.
+      // A call of a tool that takes free text, as another model made it.
       case "custom_tool_call":
         this.#call(item, JSON.stringify({ input: item.text("input") ?? "" }), item.name("input"));
         return;
@@ -133,7 +138,7 @@ class InputReader {
         return;
       }
       default:
-        // Steps that OpenAI's servers took themselves: the messages after them say what came of most.
+        // Steps that OpenAI's servers took themselves: the messages after them state most results.
         this.losses.lacks(item.name("type"), `no items of type ${type.slice(0, 40)}`);
     }
   }
@@ -206,7 +211,7 @@ function partOf(part: Fields, losses: Losses): TextPart | ImagePart {
   }
 }
 
-/** @returns undefined for a tool that is left out: only OpenAI's servers run it, or its calls are no JSON */
+/** @returns undefined for a tool that is left out: only OpenAI's servers run it, or its calls are not JSON */
 function toolOf(tool: Fields, losses: Losses): Tool | undefined {
   const type = tool.required("type");
   if (type !== "function") {
@@ -234,7 +239,7 @@ function formatOf(fields: Fields, losses: Losses): Conversation["format"] {
   return { name: format.text("name") ?? "answer", schema };
 }
 
-/** Who asks for a summary of thoughts asks for thoughts. */
+/** A request for a summary of thoughts also asks for thoughts. */
 function thinkingOf(fields: Fields, losses: Losses): Reasoning | undefined {
   const reasoning = fields.inner("reasoning");
   if (reasoning === undefined) return undefined;
@@ -244,7 +249,7 @@ function thinkingOf(fields: Fields, losses: Losses): Reasoning | undefined {
   return told ?? (hasSummary ? { kind: "on" } : undefined);
 }
 
-/** For a host with OpenAI's responses: reasoning items that came from another provider's answers mean nothing to it. */
+/** Removes reasoning items of other providers' answers, which a host with OpenAI's responses cannot use. */
 export function withoutForeignThoughts(body: JsonObject): JsonObject {
   if (!Array.isArray(body.input)) return body;
   const isForeign = (item: unknown): boolean =>

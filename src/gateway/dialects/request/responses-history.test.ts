@@ -1,4 +1,4 @@
-/** What each provider is asked for earlier answers in a client's responses: thoughts, signatures and calls. */
+/** Providers' requests for earlier answers in a client's responses: thoughts, signatures and calls. */
 import { expect, test } from "vitest";
 import { asked, RESPONSES } from "../../../../test/helpers/providers/asked.js";
 

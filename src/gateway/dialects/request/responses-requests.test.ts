@@ -1,6 +1,4 @@
-/**
- * What each provider is asked for responses, field by field. Servers that refuse other fields: test/helpers/providers.
- */
+/** Providers' requests for responses, field by field. Servers that refuse other fields: test/helpers/providers. */
 import { describe, expect, test } from "vitest";
 import { asked, asMessages, CHAT, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
 

@@ -10,13 +10,13 @@ export interface WriteTerms {
   readonly model: string;
   readonly names: FieldNames;
   readonly losses: Losses;
-  /** `max_tokens` of requests without one, where the provider needs one. */
+  /** `max_tokens` of requests without one, if the provider needs one. */
   readonly defaultMaxTokens: number;
-  /** How the model is told to think: by effort, or by a budget of tokens, as older models are. */
+  /** How the model is told to think: by effort, or, for older models, by a budget of tokens. */
   readonly thinking: "effort" | "budget";
 }
 
-/** Tokens for each effort, where a model is told a budget. */
+/** Tokens for each effort, for models that take a budget. */
 const BUDGETS: Readonly<Record<Effort, number>> = {
   minimal: 1024,
   low: 2048,
@@ -40,14 +40,14 @@ export function effortOf({ effort, budgetTokens }: Reasoning & { kind: "on" }): 
   return budgetTokens <= BUDGETS.medium ? "medium" : "high";
 }
 
-/** Anthropic's and Bedrock's range ends at 1: above it nothing compares to OpenAI's meaning. */
+/** Anthropic's and Bedrock's range ends at 1: OpenAI's higher temperatures have no counterpart there. */
 export function temperatureUpTo1({ temperature }: Conversation, losses: Losses): number | undefined {
   if (temperature === undefined || temperature <= 1) return temperature;
   losses.lacks("temperature", "a temperature of at most 1");
   return 1;
 }
 
-/** Refuses what only OpenAI and Google have. 0 is no penalty. */
+/** Refuses penalties, which only OpenAI and Google have. 0 is no penalty. */
 export function lacksPenalties({ presencePenalty, frequencyPenalty }: Conversation, losses: Losses): void {
   if ((presencePenalty ?? 0) !== 0) losses.lacks("presence_penalty");
   if ((frequencyPenalty ?? 0) !== 0) losses.lacks("frequency_penalty");
@@ -62,7 +62,7 @@ export function assertUserFirst({ turns }: Conversation, { losses, names }: Writ
 /** A call's arguments, for providers that take an object. */
 export function argumentsOf({ json, param }: CallPart): JsonObject {
   if (json.trim() === "") return {};
-  // The body's own limits do not see into a string.
+  // The body's own limits do not hold inside a string.
   assertShape(shapeOf(Buffer.from(json)));
   try {
     const value: unknown = JSON.parse(json);
@@ -73,7 +73,7 @@ export function argumentsOf({ json, param }: CallPart): JsonObject {
   throw invalid(param, "the JSON of an object", json);
 }
 
-/** Members whose value is undefined are left out. */
+/** Leaves out members whose value is undefined. */
 export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never;
 }

@@ -1,4 +1,4 @@
-/** Writes OpenAI's chat completions, for a client with another dialect. */
+/** Writes a request in OpenAI's chat completions, for a client with another dialect. */
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,

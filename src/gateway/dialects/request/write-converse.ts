@@ -1,4 +1,4 @@
-/** Writes Bedrock's Converse. The model and whether to stream are in the path. */
+/** Writes a request of Bedrock's Converse. The model and whether to stream are in the path. */
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
@@ -56,7 +56,7 @@ function withPoint(block: object, isCached: boolean | undefined): readonly objec
   return isCached === true ? [block, CACHE_POINT] : [block];
 }
 
-/** Fields that Converse hands to the model as they are, under the names of Claude's API. */
+/** Fields that Converse passes to the model unchanged, under the names of Claude's API. */
 function additionalOf(conversation: Conversation, { model, thinking, losses, names, defaultMaxTokens }: WriteTerms) {
   const { reasoning, maxTokens } = conversation;
   const topK = topKOf(conversation);
@@ -85,7 +85,7 @@ function toolConfigOf(conversation: Conversation, { losses, names }: WriteTerms)
   if (tools.length === 0) return undefined;
   if (!conversation.allowsParallelCalls) losses.lacks(names.parallelCalls);
   if (toolChoice?.kind === "none") {
-    // Converse has no such choice; without calls in the conversation, leaving the tools out comes to the same.
+    // Converse has no such choice; without calls in the conversation, leaving the tools out has the same effect.
     if (!turns.some(({ parts }) => parts.some(({ kind }) => kind === "call" || kind === "result"))) return undefined;
     losses.lacks(names.toolChoice, "another tool_choice than none");
   }
@@ -134,7 +134,7 @@ function blockOf(part: UserPart | AssistantPart, terms: WriteTerms): object {
       const content = part.parts.map((each: TextPart | ImagePart) =>
         each.kind === "text" ? { text: each.text } : imageBlock(each, terms),
       );
-      // An empty result has to have content.
+      // A result must have content.
       const filled = content.length === 0 ? [{ text: "(no output)" }] : content;
       return { toolResult: { toolUseId: part.id, content: filled, ...(part.isError ? { status: "error" } : {}) } };
     }

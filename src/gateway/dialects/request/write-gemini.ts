@@ -1,4 +1,4 @@
-/** Writes Google's generateContent. The model and whether to stream are in the path. */
+/** Writes a request of Google's generateContent. The model and whether to stream are in the path. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
@@ -14,7 +14,7 @@ import type {
 } from "../conversation/conversation.js";
 import { argumentsOf, assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms } from "./terms.js";
 
-/** Google's own word for a call that another model made, or whose signature was lost. */
+/** Google's own placeholder for the signature of a call that another model made, or that has lost it. */
 const UNSIGNED = "skip_thought_signature_validator";
 const MAX_STOPS = 5;
 
@@ -109,18 +109,18 @@ function resultPart(
   return { functionResponse: { id, name, response: isError ? { error: text } : resultOf(text) } };
 }
 
-/** Google wants an object. */
+/** A result as an object, which Google requires. */
 function resultOf(text: string): JsonObject {
   try {
     const value: unknown = JSON.parse(text);
     if (isPlainObject(value)) return value;
   } catch {
-    // Most results are no JSON.
+    // Most results are not JSON.
   }
   return { result: text };
 }
 
-/** Only the first of several calls carries a signature. Thoughts are not wanted back. */
+/** Only the first of several calls carries a signature. Google does not want thoughts back. */
 function modelParts(parts: readonly AssistantPart[]): readonly object[] {
   let isFirst = true;
   return parts.flatMap((part: AssistantPart | TextPart): readonly object[] => {

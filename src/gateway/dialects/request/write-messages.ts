@@ -1,4 +1,4 @@
-/** Writes Anthropic's messages, for a client with another dialect. */
+/** Writes a request in Anthropic's messages, for a client with another dialect. */
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
@@ -66,7 +66,7 @@ function thinkingOf(conversation: Conversation, { thinking, losses, names }: Wri
   return {};
 }
 
-/** Whether the model is to go on after results of calls whose thoughts are not known. */
+/** Whether the model is to continue after results of calls whose thoughts are unknown. */
 function isMidLoop({ turns }: Conversation): boolean {
   const hasResult = turns.at(-1)?.parts.some(({ kind }) => kind === "result") === true;
   return hasResult && turns.at(-2)?.parts.some(({ kind }) => kind === "thought" || kind === "hidden-thought") !== true;

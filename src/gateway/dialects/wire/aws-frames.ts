@@ -27,10 +27,10 @@ function broken(expected: string, got: string | number): MillraceError {
 
 export class FrameReader {
   readonly #held = new ByteList();
-  /** Bytes of the frame that is under way; undefined: its prelude is not complete. */
+  /** Bytes of the frame under way; undefined: its prelude is not complete. */
   #numWanted: number | undefined;
 
-  /** @param take gets each frame in turn, even if what follows it cannot be read */
+  /** @param take gets each frame in turn, even if the bytes after it are unreadable */
   push(chunk: Buffer, take: (frame: AwsFrame) => void): void {
     this.#held.append(chunk);
     while (this.#held.length >= (this.#numWanted ?? PRELUDE_BYTES)) {
@@ -45,7 +45,7 @@ export class FrameReader {
     }
   }
 
-  /** The stream has ended. Throws in the middle of a frame. */
+  /** Ends the stream. Throws in the middle of a frame. */
   end(): void {
     if (this.#held.length > 0) throw broken("whole frames", `${this.#held.length} bytes of one`);
   }

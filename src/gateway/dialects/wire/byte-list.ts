@@ -31,7 +31,7 @@ export class ByteList {
     this.#end = 0;
   }
 
-  /** Drops everything, the memory too. */
+  /** Drops the bytes and their memory. */
   clear(): void {
     this.#bytes = Buffer.alloc(0);
     this.#start = 0;

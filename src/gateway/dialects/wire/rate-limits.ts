@@ -1,7 +1,7 @@
 /** Reads the limits of a provider's key from an answer. All times are relative, since its clock is not ours. */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** The rest of one limit, and the time when it is whole again. */
+/** The rest of one limit, and the time until it is full again. */
 export interface Allowance {
   readonly remaining: number;
   readonly resetMs: number;
@@ -14,9 +14,9 @@ export interface RateLimits {
   readonly retryAfterMs?: number;
 }
 
-/** A longer pause is asked about again by trying. */
+/** Longer pauses are cut to this: a request then tries again. */
 const MAX_PAUSE_MS = 24 * 3_600_000;
-/** Assumed where a limit is told without its reset. */
+/** Assumed for a limit without a reset time. */
 const DEFAULT_RESET_MS = 60_000;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -94,7 +94,7 @@ export function rateLimitsOf(headers: IncomingHttpHeaders, nowMs: number): RateL
   };
 }
 
-/** Google tells the pause in the body of its 429. @returns milliseconds; undefined if the body has none */
+/** Google states the pause in the body of its 429. @returns milliseconds; undefined if the body has none */
 export function retryDelayOf(body: Buffer): number | undefined {
   const found = /"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"/.exec(body.toString("latin1"));
   return found === null ? undefined : clamp(Number(found[1]) * 1000);

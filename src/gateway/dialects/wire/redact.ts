@@ -1,10 +1,10 @@
-/** Takes keys out of a provider's texts: errors quote the key that was sent, or a part of it. */
+/** Removes keys from a provider's texts: errors quote the sent key, or a part of it. */
 
 const SHOWN = "(key)";
 /** The forms of the providers' keys, whole or masked in the middle. */
 const KEYS =
   /\b(?:sk|pk|rk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w*-]{10,}|\b(?:AKIA|ASIA|ABSK)[\w*+/=-]{8,}|\b[Bb]earer\s+[^\s"']+/g;
-/** A shorter secret would take words apart. */
+/** Removing a shorter secret would damage words. */
 const LEAST_LENGTH = 6;
 
 export class Redactor {
@@ -14,19 +14,19 @@ export class Redactor {
     this.#secrets = secrets.filter((secret): secret is string => secret !== undefined && secret.length >= LEAST_LENGTH);
   }
 
-  /** Cleans an error's text: anything that looks like a key, or a part of one, is taken out, too. */
+  /** Cleans an error's text: also removes everything that looks like a key, or a part of one. */
   text(text: string): string {
     return this.own(text).replace(KEYS, SHOWN);
   }
 
-  /** Cleans an answer's text, which may speak of keys of others. */
+  /** Cleans an answer's text of the gateway's own secrets; the answer may name others' keys. */
   own(text: string): string {
     let shown = text;
     for (const secret of this.#secrets) shown = shown.replaceAll(secret, SHOWN);
     return shown;
   }
 
-  /** The same bytes where there is nothing to take out. */
+  /** The same bytes if there is nothing to remove. */
   ownBytes(bytes: Buffer): Buffer {
     return this.#secrets.some((secret) => bytes.includes(secret))
       ? Buffer.from(this.own(bytes.toString("utf8")))

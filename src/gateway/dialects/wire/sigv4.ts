@@ -10,7 +10,7 @@ export interface AwsCredentials {
 
 interface SignedRequest {
   readonly method: string;
-  /** As it is sent: each segment is encoded once. */
+  /** The path as sent: each segment is encoded once. */
   readonly path: string;
   /** The headers to sign, in lower case. */
   readonly headers: Readonly<Record<string, string>>;

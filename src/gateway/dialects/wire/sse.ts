@@ -6,7 +6,7 @@ import { MillraceError } from "../../../core/errors.js";
 import { ByteList } from "./byte-list.js";
 
 export interface SentEvent {
-  /** "" where the event has no name. */
+  /** Empty if the event has no name. */
   readonly name: string;
   readonly data: string;
 }
@@ -25,7 +25,7 @@ export class EventReader {
   #name = "";
   #data: string[] = [];
 
-  /** @param take gets each event in turn, even if what follows it cannot be read */
+  /** @param take gets each event in turn, even if the bytes after it are unreadable */
   push(chunk: Buffer, take: (event: SentEvent) => void): void {
     let start = 0;
     for (let i = 0; i < chunk.length; i++) {
@@ -34,7 +34,7 @@ export class EventReader {
         this.#endedWithCr = false;
         continue;
       }
-      // The second half of a CRLF ends no line.
+      // The line feed of a CRLF ends no second line.
       const isSecondHalf = byte === LF && this.#endedWithCr;
       this.#endedWithCr = byte === CR;
       if (!isSecondHalf) this.#line(this.#take(chunk.subarray(start, i)), take);

@@ -4,8 +4,8 @@ import type { Sample } from "./sample.js";
 
 export interface Verdict {
   /**
-   * How bad the answer is in this respect, from 0 to 1: its mean is watched for drift. 0 or 1 where there is nothing
-   * between.
+   * How bad the answer is in this respect, from 0 to 1; the mean is watched for drift. Checks without degrees use 0 and
+   * 1.
    */
   readonly badness: number;
   /** Whether the answer counts as failing. */
@@ -14,7 +14,7 @@ export interface Verdict {
   readonly note?: string;
 }
 
-/** Pure. @returns undefined where the check says nothing about such an answer */
+/** Pure. @returns undefined if the check does not apply to the answer */
 export type Check = (sample: Sample) => Verdict | undefined;
 
 export const yesOrNo = (isFailing: boolean, note?: string): Verdict => ({
@@ -33,7 +33,7 @@ export const proseOf = (text: string): string => text.replace(/```[\s\S]*?(?:```
 
 const TRANSLATES = /\b(?:translat|übersetz|tradui|traduc|traduz|tradur|vertaal)/i;
 
-/** Whether the prompt names a language, or asks for a translation: the answer may then be in another one. */
+/** Whether the prompt names a language, or asks for a translation: the answer's language may then differ. */
 export function namesLanguage(sample: Sample): boolean {
   if (TRANSLATES.test(questionIn(sample))) return true;
   return sample.messages.some(({ text }) =>

@@ -1,4 +1,4 @@
-/** Each check finds its fault, passes answers without it, and says nothing where it cannot tell. */
+/** Each check finds its fault, passes answers without it, and does not apply if it cannot tell. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { computedMs } from "../../../../test/helpers/computed-ms.js";

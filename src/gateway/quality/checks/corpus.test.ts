@@ -33,7 +33,7 @@ function resultOf(name: CheckName, samples: readonly Sample[]): Result {
   };
 }
 
-/** The small model says what it does not know or cannot do, which is a refusal too. */
+/** The small model says that it does not know or cannot do things, which are refusals too. */
 const MOST: Readonly<Partial<Record<CheckName, number>>> = { refusal: 0.01 };
 
 test.each(CHECK_NAMES.map((name) => ({ name })))("right answers pass: $name", ({ name }) => {

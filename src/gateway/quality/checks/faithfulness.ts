@@ -1,7 +1,7 @@
 /**
- * Numbers, names and quotations of the answer that stand nowhere in the prompt, where the prompt has a text to answer
- * from. It sees what was made up, not what was mixed up: a right number in the wrong place passes, and a sum that the
- * model computed counts as made up.
+ * Finds numbers, names and quotations of the answer that the prompt lacks, if the prompt has a text to answer from. It
+ * finds inventions, not confusions: a right number in the wrong place passes, and a sum that the model computed counts
+ * as invented.
  */
 import { languageOf } from "../../routes/language.js";
 import { unitsOf } from "../../semantic/text/quantities.js";
@@ -10,12 +10,10 @@ import { type Check, proseOf } from "./check.js";
 
 /** Words of a prompt that is more than a question. */
 const MIN_CONTEXT_WORDS = 80;
-/**
- * A longer prompt is not read, and a part would not do: what stands in the rest would look made up. In UTF-16 units.
- */
+/** A longer prompt is not read, and a part would not do: facts of the rest would look made up. In UTF-16 units. */
 const MAX_PROMPT_LENGTH = 64 * 1024;
 const MAX_ANSWER_LENGTH = 16 * 1024;
-/** Smaller whole numbers count what an answer itself lists. */
+/** Smaller whole numbers count the answer's own lists. */
 const MAX_COUNT = 12;
 const MIN_QUOTE_LENGTH = 12;
 const MIN_MADE_UP = 2;
@@ -50,10 +48,10 @@ const plain = (text: string): string =>
 export const faithfulness: Check = (sample) => {
   const { text, end } = sample.answer;
   const prompt = sample.messages.map((message) => message.text).join("\n");
-  // A model's earlier answers are no source to be faithful to: it may have told a story.
+  // A model's earlier answers are not a source: it may have told a story.
   const given = sample.messages.filter(({ role }) => role !== "assistant");
   const counts = given.map((message) => message.text.match(/\S+/g)?.length ?? 0);
-  // A question after other texts is no source; a message alone may contain the source together with the question.
+  // A question after other texts is not a source; a single message may contain both the source and the question.
   const numWords = counts.reduce((sum, count) => sum + count, 0) - (given.length > 1 ? counts.at(-1)! : 0);
   const hasContext = Math.max(numWords, counts.at(-1) ?? 0) >= MIN_CONTEXT_WORDS;
   // Code rightly has names that the prompt lacks.

@@ -1,6 +1,6 @@
 /**
- * The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Says
- * nothing where none of these is there.
+ * The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Does
+ * not apply if there is none of these.
  */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import { formProblem } from "../../cascade/answer-form.js";
@@ -15,7 +15,7 @@ function isObject(json: string): boolean {
   }
 }
 
-/** A fence is closed by one of the same sign that is at least as long (CommonMark 0.31, section 4.5). */
+/** A fence of the same sign and at least the same length closes a fence (CommonMark 0.31, section 4.5). */
 function hasOpenFence(text: string): boolean {
   let open = "";
   for (const [, fence, info] of text.matchAll(/^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm)) {
@@ -30,7 +30,7 @@ export const format: Check = ({ format: wanted, answer: { text, calls, end } }) 
   const asksForm = wanted !== undefined;
   const hasFence = /^ {0,3}(?:```|~~~)/m.test(text);
   if (!asksForm && calls.length === 0 && !hasFence) return undefined;
-  // An answer that was cut, or withheld, is another check's fault.
+  // Another check reports an answer that was cut or withheld.
   if (end === "length" || end === "refusal") return undefined;
   if (calls.some((json) => json.trim() !== "" && !isObject(json)))
     return yesOrNo(true, "arguments of a call are no JSON");

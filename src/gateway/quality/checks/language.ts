@@ -1,20 +1,20 @@
 /**
- * The answer is in the language of the question. Where either is too short to tell, or the prompt names a language, the
- * check says nothing.
+ * The answer is in the language of the question. Does not apply if either is too short to tell, or if the prompt names
+ * a language.
  */
 import { languageOf, scriptOf } from "../../routes/language.js";
 import { COMMON_WORDS } from "../../semantic/words/languages.js";
 import { type Check, namesLanguage, proseOf, questionIn, yesOrNo } from "./check.js";
 
 /**
- * Different common words that a language must have, and as many times as many as the next one: languages share short
- * words.
+ * Different common words that a text must have of a language, and their multiple of the next language's: languages
+ * share short words.
  */
 const MIN_COMMON = 3;
 const LEAD = 2;
 const MAX_CHARACTERS = 4000;
 
-/** Surer than a route needs to be: it says nothing about a short text in Latin script. */
+/** Surer than a route needs to be: no language for a short text in Latin script. */
 function languageIn(text: string): string | undefined {
   const prose = proseOf(text).slice(0, MAX_CHARACTERS);
   if (scriptOf(prose) !== "Latin") return languageOf(prose);

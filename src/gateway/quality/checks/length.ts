@@ -1,4 +1,4 @@
-/** The answer is there, and whole: neither empty nor cut by a limit of tokens. */
+/** The answer is complete: neither empty nor cut by a limit of tokens. */
 import { type Check, yesOrNo } from "./check.js";
 
 export const length: Check = ({ answer: { text, end, calls } }) => {

@@ -1,14 +1,14 @@
 /**
  * The answer begins by declining: its writer cannot or may not. Seven languages are known; a refusal in other words is
- * not seen.
+ * missed.
  */
 import { isRefusal } from "../../cascade/features.js";
 import { type Check, yesOrNo } from "./check.js";
 
-/** Between two words of a clause. */
+/** Text between two words of a clause. */
 const CLAUSE = "[^.!?,;:\\n]{0,60}?";
 
-/** An opening is an apology or regret, and says nothing alone. `isRefusal` knows more of English. */
+/** An opening is an apology or regret, which alone is not a refusal. `isRefusal` knows more of English. */
 const LANGUAGES: readonly { readonly opening: string; readonly inability: string }[] = [
   {
     opening: "i apologi[sz]e|my apologies|i regret",
@@ -45,9 +45,7 @@ const LANGUAGES: readonly { readonly opening: string; readonly inability: string
   },
 ];
 
-/**
- * The first sentence says that the writer cannot or may not, or the second, after an apology that is all of the first.
- */
+/** The first sentence states that the writer cannot or may not, or the second does after a mere apology. */
 const DECLINES = LANGUAGES.map(
   ({ opening, inability }) =>
     new RegExp(

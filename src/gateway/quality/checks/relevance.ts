@@ -1,7 +1,7 @@
 /**
- * How many of the question's words the answer takes up. It sees words, not meanings: a good answer may use none of
- * them, so the mean over many answers says more than one answer. Says nothing about long or short questions, short
- * answers, and answers that may be in another language.
+ * The share of the question's words that the answer takes up. It compares words, not meanings: a good answer may use
+ * none of them, so the mean over many answers shows more than one answer. Does not apply to long or short questions,
+ * short answers, and answers that may be in another language.
  */
 import { COMMON_WORDS } from "../../semantic/words/languages.js";
 import { type Check, namesLanguage, questionIn } from "./check.js";
@@ -9,9 +9,9 @@ import { type Check, namesLanguage, questionIn } from "./check.js";
 const MAX_QUESTION_LENGTH = 2000;
 const MIN_QUESTION_WORDS = 3;
 const MIN_ANSWER_WORDS = 8;
-/** An answer of so many words that has none of the question's is about something else. */
+/** An answer of this many words with none of the question's is about something else. */
 const LONG_ANSWER_WORDS = 25;
-/** Letters of a word that its inflections share. */
+/** Letters that a word's inflections share. */
 const STEM_LENGTH = 5;
 const MAX_CHARACTERS = 50_000;
 

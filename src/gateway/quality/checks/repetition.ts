@@ -1,12 +1,12 @@
-/** The answer runs in a loop: its end is one passage over and over, or most of it has been said before. */
+/** The answer runs in a loop: its end is one passage over and over, or most of it repeats earlier text. */
 import { repeatsItself } from "../../cascade/features.js";
 import { type Check, yesOrNo } from "./check.js";
 
-/** Words of the end that are searched for a loop. */
+/** Words at the end that are searched for a loop. */
 const END_WORDS = 600;
 const MAX_PERIOD = 100;
 const MIN_ROUNDS = 4;
-/** A loop of one word takes as many rounds as make this many words. */
+/** A loop must span at least this many words, so a single word must repeat as often. */
 const MIN_LOOP_WORDS = 12;
 const GRAM = 6;
 const MIN_GRAMS = 80;
@@ -14,7 +14,7 @@ const MIN_GRAMS = 80;
 const MIN_DISTINCT = 0.4;
 const MAX_CHARACTERS = 100_000;
 
-/** Whether the words end in a passage that stands there four times in a row. */
+/** Whether the words end in a passage that is repeated four times in a row. */
 function endsInLoop(words: readonly string[]): boolean {
   const end = words.slice(-END_WORDS);
   for (let period = 1; period <= MAX_PERIOD && period * MIN_ROUNDS <= end.length; period++) {

@@ -1,4 +1,4 @@
-/** A request and its answer as checks see them, whatever the dialect was. */
+/** A request and its answer as checks see them, independent of the dialect. */
 
 export interface SampleMessage {
   readonly role: string;
@@ -9,13 +9,13 @@ export interface SampledAnswer {
   /** Without thoughts. */
   readonly text: string;
   /**
-   * stop: the model was done; length: a limit cut it; refusal: the model or its provider withheld it; calls: it called
-   * tools.
+   * stop: the model was done; length: a limit cut the answer; refusal: the model or its provider withheld it; calls:
+   * the model called tools.
    */
   readonly end: "stop" | "length" | "refusal" | "calls";
   /** The arguments of each call, as the model wrote them. */
   readonly calls: readonly string[];
-  /** Natural logarithm of each token's probability; empty where the upstream gave none. */
+  /** Natural logarithm of each token's probability; empty if the upstream gave none. */
   readonly logprobs: readonly number[];
 }
 
@@ -24,7 +24,7 @@ export interface Sample {
   readonly messages: readonly SampleMessage[];
   /** Whether the prompt is texts only: no images, calls, results of tools, or token ids. */
   readonly isPlain: boolean;
-  /** The form that the request asks for, as `response_format` of chats; undefined: none. */
+  /** The requested form, as `response_format` of chats; undefined: none. */
   readonly format: unknown;
   readonly answer: SampledAnswer;
 }

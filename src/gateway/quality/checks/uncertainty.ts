@@ -1,10 +1,10 @@
-/** How often the model chose a token that it held for unlikely, where the upstream gave log-probabilities. */
+/** How often the model chose a token that it gave a low probability, if the upstream gave log-probabilities. */
 import type { Check } from "./check.js";
 
 /** A token that the model gave less than one chance in ten. */
 const UNLIKELY = Math.log(0.1);
 const MIN_TOKENS = 8;
-/** Sampled prose has such tokens, a few in a hundred. */
+/** Sampled prose has a few such tokens in a hundred. */
 const MAX_SHARE = 0.25;
 
 export const uncertainty: Check = ({ answer: { logprobs } }) => {

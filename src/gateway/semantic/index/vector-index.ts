@@ -1,5 +1,5 @@
 /**
- * Unit vectors of one length, found by their cosine. The scan is cut into pieces of less than a millisecond, between
+ * Finds unit vectors of one length by their cosine. The scan is cut into pieces of less than a millisecond, between
  * which other requests go on.
  */
 
@@ -18,7 +18,7 @@ interface Place {
 const PRODUCTS_PER_PIECE = 200_000;
 
 export class VectorIndex {
-  /** In the order of their arrival. */
+  /** Places of vectors, in the order of arrival. */
   readonly #places = new Map<string, Place>();
   readonly #namespaces = new Map<string, Map<string, Float32Array>>();
 
@@ -30,7 +30,7 @@ export class VectorIndex {
     return this.#namespaces.has(namespace);
   }
 
-  /** @param vector of any length but 0; it is kept as it is, so it must be a unit vector */
+  /** @param vector a unit vector of any length but 0, kept without a copy */
   add(id: string, namespace: string, vector: Float32Array): void {
     this.delete(id);
     this.#places.set(id, { namespace, vector });
@@ -39,7 +39,7 @@ export class VectorIndex {
     else members.set(id, vector);
   }
 
-  /** @returns undefined if it is not there, or of another length */
+  /** @returns undefined if the id is unknown, or its vector has another length */
   similarity(id: string, query: Float32Array): number | undefined {
     const vector = this.#places.get(id)?.vector;
     return vector?.length === query.length ? dot(vector, query) : undefined;
@@ -55,13 +55,13 @@ export class VectorIndex {
     return true;
   }
 
-  /** The id that arrived first; undefined if there is none. */
+  /** The id that arrived first; undefined: none. */
   oldest(): string | undefined {
     return this.#places.keys().next().value;
   }
 
   /**
-   * The `limit` nearest vectors of the namespace, the nearest first. Vectors of another length are of another model,
+   * The `limit` nearest vectors of the namespace, the nearest first. Vectors of another length come from another model,
    * and do not count.
    */
   async nearest(namespace: string, query: Float32Array, limit: number, atLeast: number): Promise<readonly Match[]> {
@@ -70,7 +70,7 @@ export class VectorIndex {
     const best: Match[] = [];
     const perPiece = Math.max(1, Math.floor(PRODUCTS_PER_PIECE / query.length));
     let inPiece = 0;
-    // A map's iterator goes on after changes: it leaves out members deleted meanwhile, and sees added ones.
+    // A map's iterator tolerates changes: it skips members deleted meanwhile, and sees added ones.
     for (const [id, vector] of members) {
       if (vector.length === query.length) consider(best, { id, similarity: dot(vector, query) }, limit, atLeast);
       if (++inPiece < perPiece) continue;
@@ -89,7 +89,7 @@ function consider(best: Match[], match: Match, limit: number, atLeast: number): 
   if (best.length > limit) best.pop();
 }
 
-/** Four sums, since one would wait for each addition. */
+/** Four sums, since in a single sum each addition would wait for the last. */
 export function dot(a: Float32Array, b: Float32Array): number {
   const { length } = a;
   let [s, t, u, v] = [0, 0, 0, 0];
@@ -104,7 +104,7 @@ export function dot(a: Float32Array, b: Float32Array): number {
   return s + t + u + v;
 }
 
-/** @returns undefined for a vector without a direction: empty, zero, or with a number that is none */
+/** @returns undefined for a vector without a direction: empty, zero, or with NaN or an infinite number */
 export function unitVector(values: ArrayLike<number>): Float32Array | undefined {
   const vector = Float32Array.from(values);
   const norm = Math.sqrt(dot(vector, vector));

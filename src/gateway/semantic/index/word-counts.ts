@@ -1,6 +1,6 @@
-/** In how many of the stored prompts each word occurs: the rarer a word, the more a question is about it. */
+/** Counts the stored prompts in which each word occurs: the rarer a word, the more it determines a question. */
 
-/** Below it, a word's rarity is chance. */
+/** With fewer prompts, a word's rarity is chance. */
 const MIN_PROMPTS = 50;
 
 export class WordCounts {

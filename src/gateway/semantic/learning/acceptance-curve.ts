@@ -2,14 +2,14 @@
  * How likely a stored answer of a given similarity is wrong, at the pessimistic end of a confidence band. The idea is
  * vCache's (arXiv 2502.03771): a threshold that is learned from verified hits, with a bound on the errors, instead of
  * one constant. The maths here is our own: a logistic regression with Jeffreys' prior (Firth, 1993), which stays finite
- * where the two kinds do not overlap, and the normal band of its logit.
+ * if the two kinds do not overlap, and the normal band of its logit.
  */
 import { upperBound } from "./clopper-pearson.js";
 
 export interface Sample {
   /** Cosine of the two questions. */
   readonly similarity: number;
-  /** The stored answer was right for the new question. */
+  /** Whether the stored answer was right for the new question. */
   readonly isSame: boolean;
 }
 

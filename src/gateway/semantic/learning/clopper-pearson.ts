@@ -1,7 +1,7 @@
 /** Exact confidence bounds of a share (Clopper and Pearson, 1934), each one-sided. */
 
 /**
- * @returns the largest share of wrong ones that `numWrong` of `num` do not contradict at the confidence; 1 without
+ * @returns the largest share of wrong ones that `numWrong` of `num` leave possible at the confidence; 1 without
  * observations
  */
 export function upperBound(numWrong: number, num: number, confidence = 0.95): number {
@@ -10,7 +10,7 @@ export function upperBound(numWrong: number, num: number, confidence = 0.95): nu
 }
 
 /**
- * @returns the smallest share of wrong ones that the observations do not contradict at the confidence; 0 without
+ * @returns the smallest share of wrong ones that the observations leave possible at the confidence; 0 without
  * observations
  */
 export function lowerBound(numWrong: number, num: number, confidence = 0.95): number {
@@ -29,7 +29,7 @@ function quantile(share: number, a: number, b: number): number {
   return (low + high) / 2;
 }
 
-/** I_x(a, b), by its continued fraction on the side where that converges fast. */
+/** I_x(a, b), by its continued fraction on the side of fast convergence. */
 function regularizedBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;

@@ -1,4 +1,4 @@
-/** Bounds that hold as often as they say, and the trust that follows from them. */
+/** Bounds that hold as often as promised, and the trust that follows from them. */
 import { describe, expect, test } from "vitest";
 import { TestRng } from "../../../../test/helpers/rng.js";
 import { AcceptanceCurve, type Sample } from "./acceptance-curve.js";
@@ -100,7 +100,7 @@ describe("trust", () => {
     for (let i = 0; i < 3000; i++) trust.add(judged(true));
     for (let i = 0; i < 100; i++) trust.add(judged(true, { judgedIn: "audit" }));
     const ended = Array.from({ length: 6 }, () => trust.add(judged(false, { judgedIn: "audit" })));
-    // Of 103 audits 3 wrong ones have a lower bound of 0.8 %, of 104 four one of 1.3 %.
+    // 3 wrong of 103 audits have a lower bound of 0.8 %, 4 of 104 one of 1.3 %.
     expect(ended).toEqual([false, false, false, true, false, false]);
     expect(trust.allows("WHAT en", 1)).toBe(false);
     expect(trust.summary().isDisabled).toBe(true);

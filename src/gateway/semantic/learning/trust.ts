@@ -1,12 +1,14 @@
 /**
- * The stage that the judged hits of one model allow: only shadow at first, service where the bound of errors is met,
- * and an end of service where audits contradict it. All bounds hold at 95 %, one-sided, for hits that are like the
- * judged ones.
+ * The stage that the judged hits of one model allow: only shadow at first, service when the bound of errors is met, and
+ * an end of service when audits contradict it. All bounds hold at 95 %, one-sided, for hits like the judged ones.
  */
 import { AcceptanceCurve, type Sample } from "./acceptance-curve.js";
 import { lowerBound, upperBound } from "./clopper-pearson.js";
 
-/** shadow: a hit that was not served; audit: one that would have been; report: a client said that it was wrong. */
+/**
+ * shadow: a hit that was not served; audit: a hit that would have been served; report: a client called the answer
+ * wrong.
+ */
 export type JudgedIn = "shadow" | "audit" | "report";
 
 export interface Judgement extends Sample {
@@ -34,9 +36,9 @@ export interface TrustSummary {
   readonly isEarned: boolean;
 }
 
-/** Older judgements are about other traffic. */
+/** Older judgements concern other traffic. */
 export const MAX_JUDGEMENTS = 5000;
-/** A class needs this many judgements for a curve of its own; with fewer, all classes together stand for it. */
+/** A class needs this many judgements for a curve of its own; with fewer, it uses that of all classes together. */
 const MIN_OF_CLASS = 100;
 
 export class Trust {
@@ -45,7 +47,7 @@ export class Trust {
   #summary: TrustSummary | undefined;
   #isDisabled: boolean;
 
-  /** @param judgements earlier ones, the oldest first */
+  /** @param judgements earlier judgements, the oldest first */
   constructor(
     private readonly rules: TrustRules,
     judgements: readonly Judgement[] = [],

@@ -1,4 +1,6 @@
-/** Entries are found, bounded and kept apart; the index finds what a plain search finds, and lets other work go on. */
+/**
+ * Entries are found, bounded and kept apart; the index finds the results of a plain search, and lets other work go on.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -62,7 +64,7 @@ test("two gateways on one folder know their own entries and those of before; a l
   const third = opened(folder);
   await third.entries.opened;
   expect((await third.find("x", [1, 2, 3])).toSorted()).toEqual(ids.toSorted());
-  // What one has forgotten is no answer of another that still knows it.
+  // An entry deleted in one store is no answer in another that still knows it.
   expect(await first.entries.delete(ids[0]!)).toBe(true);
   expect(third.entries.get(ids[0]!, "a")).toBeUndefined();
   for (const { database } of [first, second, third]) database.close();

@@ -31,22 +31,22 @@ interface EntryLimits {
 const ROWS_PER_TURN = 200;
 
 /**
- * Texts are blobs, since libsql cuts a text at a NUL; values go in one list, since a single object would be taken for
- * named ones.
+ * Texts are blobs, since libsql cuts a text at a NUL; values go in one list, since libsql takes a single object for
+ * named values.
  */
 export class Entries {
   readonly #index = new VectorIndex();
   readonly #words = new WordCounts();
   /** The last entry of each form in each namespace. */
   readonly #forms = new Map<string, string>();
-  /** Bytes of each entry, in the order of their arrival. */
+  /** Bytes of each entry, in the order of arrival. */
   readonly #bytes = new Map<string, number>();
   #numBytes = 0;
   #isClosed = false;
   readonly #insert;
   readonly #get;
   readonly #delete;
-  /** Settles when the entries of an earlier process are known. Until then, fewer are found. */
+  /** Settles when the entries of an earlier process are known. Until then, fewer entries are found. */
   readonly opened: Promise<void>;
 
   constructor(
@@ -85,8 +85,8 @@ export class Entries {
   }
 
   /**
-   * Candidates for a question: the one of the same form, if there is one, then the nearest. Where prompts come from a
-   * template, hundreds may be as near as the one that is meant.
+   * Candidates for a question: the entry of the same form, if there is one, then the nearest. With prompts from a
+   * template, hundreds may be as near as the right one.
    */
   async candidates(namespace: string, question: Question, vector: Float32Array, limit: number, atLeast: number) {
     const nearest = await this.#index.nearest(namespace, vector, limit, atLeast);
@@ -96,7 +96,7 @@ export class Entries {
     return [{ id, similarity }, ...nearest.filter((match) => match.id !== id)] satisfies readonly Match[];
   }
 
-  /** @returns undefined if it is gone, has expired or is another tenant's */
+  /** @returns undefined if the entry is gone, has expired or is another tenant's */
   get(id: string, tenant: string): Entry | undefined {
     if (!this.#bytes.has(id)) return undefined;
     const row = this.#get.get([id]) as Record<"tenant" | "question" | "text" | "answer", Buffer> | undefined;
@@ -106,7 +106,7 @@ export class Entries {
     return { question: textOf(row.question), text: textOf(row.text), answer };
   }
 
-  /** @returns its id; rejects if the database fails */
+  /** @returns the entry's id; rejects if the database fails */
   async add(entry: NewEntry): Promise<string> {
     const id = randomBytes(16).toString("hex");
     const { namespace, vector, question, text, answer } = entry;
@@ -131,7 +131,7 @@ export class Entries {
     return id;
   }
 
-  /** @returns whether it was there, and the tenant's */
+  /** @returns whether the entry existed, and was the tenant's */
   async delete(id: string, tenant?: string): Promise<boolean> {
     if (!this.#bytes.has(id) || this.#isClosed) return false;
     const row = this.#get.get([id]) as (Record<"tenant" | "question", Buffer> & { namespace: string }) | undefined;
@@ -183,7 +183,7 @@ export class Entries {
     for (let last = 0; !this.#isClosed; ) {
       const rows = page.all([model, last]) as Row[];
       for (const { id, namespace, question, vector, bytes } of rows) {
-        // Several rows have their blobs as ArrayBuffers, whose bytes are not aligned for floats.
+        // libsql returns the blobs of several rows as ArrayBuffers whose bytes are not aligned for floats.
         const values = new Float32Array(new Uint8Array(vector).slice().buffer);
         const unit = this.#bytes.has(id) ? undefined : unitVector(values);
         if (unit !== undefined) this.#know(id, namespace, unit, textOf(question), bytes + vector.byteLength);

@@ -1,4 +1,4 @@
-/** Keeps judgements across restarts: the trust of a model must be earned once, not at each start. */
+/** Keeps judgements across restarts: a model must earn trust once, not at each start. */
 import type Database from "libsql";
 import type { GroupCommit } from "../../store/group-commit.js";
 import { type Judgement, MAX_JUDGEMENTS } from "../learning/trust.js";
@@ -17,7 +17,7 @@ export class Judgements {
   constructor(
     private readonly database: Database.Database,
     private readonly commits: GroupCommit,
-    /** Hash of all that judgements depend on: the model, the vectors' model, the rules and the judge. */
+    /** Hash of everything that judgements depend on: the model, the vectors' model, the rules and the judge. */
     private readonly scope: string,
     private readonly now: () => number = Date.now,
   ) {
@@ -71,7 +71,7 @@ export class Judgements {
     return this.commits.run(() => insert.run([this.scope, this.now()]));
   }
 
-  /** Forgets everything: the trust must be earned again. */
+  /** Forgets all judgements: trust must be earned again. */
   reset(): Promise<unknown> {
     const statements = ["cache_semantic_judgement", "cache_semantic_disabled"].map((table) =>
       this.database.prepare(`DELETE FROM ${table} WHERE scope = ?`),

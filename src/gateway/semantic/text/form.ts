@@ -1,6 +1,6 @@
 /**
- * The form of a question: its kind, and its words without those that only frame it. Two questions with the same form
- * are the same question. What the rules do not know stays as it is, so a gap in them costs a hit and never makes a
+ * The form of a question: its kind, and its words without the words that only frame it. Two questions with the same
+ * form are the same question. The rules leave unknown wording as it is, so a gap in them costs a hit and never makes a
  * false one.
  */
 import {
@@ -30,28 +30,28 @@ export interface Part {
    */
   readonly text: string;
   readonly isWord: boolean;
-  /** Written as a name: it is compared letter by letter. */
+  /** Whether the word is written as a name: it is compared letter by letter. */
   readonly isName: boolean;
-  /** `a` or `an` stands before it. */
+  /** Whether `a` or `an` precedes it. */
   readonly isOne: boolean;
 }
 
 export interface Form {
   /** WHAT, HOWTO, YESNO, … of the frames; OTHER: none of them. */
   readonly kind: string;
-  /** Auxiliaries that say when, or whether something can or should be, sorted. */
+  /** Auxiliaries of time, ability or obligation, sorted. */
   readonly cues: readonly string[];
   readonly parts: readonly Part[];
 }
 
 interface Word extends Part {
-  /** A comma or another mark of prose. */
+  /** Whether it is a comma or another mark of prose. */
   readonly isStop: boolean;
 }
 
 const STOP: Word = { text: ",", isWord: false, isName: false, isOne: false, isStop: true };
 
-/** @param isEnglish else nothing is taken away, and only equal words are equal */
+/** @param isEnglish if false, nothing is removed, and only equal words are equal */
 export function formOf(units: readonly Unit[], isEnglish: boolean): Form {
   const words = units.flatMap(wordsOf);
   if (!isEnglish) return { kind: "OTHER", cues: [], parts: words.filter(({ isStop }) => !isStop) };
@@ -99,7 +99,7 @@ function expanded(lower: string): readonly string[] {
   return [lower];
 }
 
-/** @returns the place behind the steps; undefined if they do not match. A missing optional step is tried second. */
+/** @returns the index after the steps; undefined if they do not match. A missing optional step is tried second. */
 function matchSteps(words: readonly Word[], steps: readonly Step[], at: number, step = 0): number | undefined {
   const expected = steps[step];
   if (expected === undefined) return at;
@@ -131,7 +131,7 @@ function withoutEnding(words: readonly Word[]): readonly Word[] {
   return kept;
 }
 
-/** `In Python, how do I sort a list` is `How do I sort a list in Python`. */
+/** Moves a front part to the end: `In Python, how do I sort a list` is `How do I sort a list in Python`. */
 function frontLast(words: readonly Word[]): readonly Word[] {
   const FRONTED = ["in", "for", "on", "at", "with", "using", "under", "during", "as", "to"];
   const comma = words.findIndex(({ isStop }) => isStop);
@@ -145,7 +145,7 @@ function frontLast(words: readonly Word[]): readonly Word[] {
 
 interface Unframed {
   readonly kind: string;
-  /** Auxiliaries that were in the frame. */
+  /** Auxiliaries from the frame. */
   readonly cues: readonly string[];
   /** The person who would do the action in question, as the frame names it. */
   readonly asker?: string | undefined;
@@ -167,12 +167,12 @@ function unframed(words: readonly Word[]): Unframed {
       continue;
     }
     const last = matched.at(-1)!;
-    // Behind `could you`, the verb or the question word begins a frame of its own.
+    // After `could you`, the verb or the question word begins a frame of its own.
     if (kind === "$last") {
       rest = [last, ...behind];
       continue;
     }
-    // Another way to say a request's verb.
+    // A kind in small letters is the common form of a request's verb.
     if (/^[a-z]/.test(kind)) {
       rest = [{ ...last, text: kind, isName: false }, ...behind];
       if (kind !== "explain") return { kind: "OTHER", cues: [], rest };
@@ -215,11 +215,11 @@ function asDefinition(words: readonly Word[]): Kinded {
 }
 
 const isBe = (text: string | undefined) => text !== undefined && /^(?:is|are|am|be|being)$/.test(text);
-/** Behind `be` and behind `do`, these ask for different things: what is it like, what does it like. */
+/** After `be` and after `do`, these ask for different things: what is it like, what does it like. */
 const LAST_OF_BE = new Set(["like", "for", "about", "up", "on"]);
 
 const LOCATED = new Set(["located", "situated"]);
-/** Verbs behind which `into` and `to` are one. */
+/** Verbs after which `into` and `to` are the same. */
 const CONVERTING = new Set(["convert", "translate", "turn", "change", "transform", "translating", "converting"]);
 const REQUESTS = new Set([
   "write",
@@ -234,7 +234,7 @@ const REQUESTS = new Set([
   "summarize",
 ]);
 
-/** Words that only repeat what the question's kind says, or whom the answer is for. */
+/** Removes words that only repeat the question's kind, or name the receiver of the answer. */
 function withoutEcho({ kind, rest }: Kinded): Kinded {
   const last = rest.at(-1)?.text ?? "";
   if (kind === "WHERE" && LOCATED.has(last)) return { kind, rest: rest.slice(0, -1) };
@@ -247,14 +247,14 @@ function withoutEcho({ kind, rest }: Kinded): Kinded {
     const kept = isForMe ? rest.slice(0, -2) : rest;
     return { kind, rest: kept[1]?.text === "me" ? [kept[0]!, ...kept.slice(2)] : kept };
   }
-  // A fragment such as "the capital of France" asks what it is.
+  // A fragment such as "the capital of France" asks what that is.
   const of = rest.findIndex(({ text }) => text === "of");
   const isFragment =
     of >= 1 && of <= 3 && rest.length <= 8 && !NO_FRAGMENT.has(rest[0]!.text) && !rest.some(({ text }) => isVerb(text));
   return kind === "OTHER" && isFragment ? { kind: "WHAT", rest } : { kind, rest };
 }
 
-/** Words with which a sentence or a request begins, and not a name of something. */
+/** Words that begin a sentence or a request, and not the name of something. */
 const NO_FRAGMENT = new Set(
   `i you we he she they it this that list name give tell show write make create explain describe summarize translate compare find define get take think
   dream talk speak learn hear because instead example all some most many none one each out because let draw design`.split(
@@ -268,7 +268,7 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
     .filter(({ text, isWord, isName }) => isWord && !isName && CUE_WORDS.has(text))
     .map(({ text }) => text);
   const be = words.findIndex(({ text }) => isBe(text));
-  // Who called, and who is called; when the shop opens, and when it is open.
+  // Distinguishes who called from who is called, and when the shop opens from when it is open.
   const isPassive =
     be >= 0 && words.slice(be).some(({ text, isWord }) => isWord && (/[^e]ed$/.test(text) || PARTICIPLES.has(text)));
   const last = words.at(-1)?.text ?? "";
@@ -280,8 +280,8 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
 }
 
 /**
- * A question about doing something with one's own thing is not a question about oneself: the words for "own", by the
- * word for the person who acts.
+ * A question about one's own thing is not a question about oneself: the words for "own", by the word for the person who
+ * acts.
  */
 const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   ["i", ["my"]],
@@ -290,7 +290,7 @@ const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   [undefined, ["my", "your"]],
 ]);
 
-/** @param owners possessives that say nothing */
+/** @param owners possessives without meaning */
 function partsOf(words: readonly Word[], owners: readonly string[]): Word[] {
   const parts: Word[] = [];
   let isOne = false;
@@ -315,7 +315,10 @@ function partsOf(words: readonly Word[], owners: readonly string[]): Word[] {
   return parts;
 }
 
-/** Brazil's population is the population of Brazil. A question with several possessors keeps them in their places. */
+/**
+ * Rewrites possessives: Brazil's population is the population of Brazil. A question with several possessors keeps them
+ * in place.
+ */
 function genitives(words: readonly Word[]): readonly Word[] {
   const mark = words.findIndex(({ text }) => text === "'s");
   if (mark < 1 || words.findLastIndex(({ text }) => text === "'s") !== mark) return words;
@@ -330,7 +333,7 @@ function genitives(words: readonly Word[]): readonly Word[] {
   return [...words.slice(0, start), ...words.slice(mark + 1, end), ...inside, ...possessor, ...words.slice(end)];
 }
 
-/** Turns what may stand in either order: to A from B, between A and B where the two are alike. */
+/** Sorts parts whose order is free: to A from B, between A and B if the two are alike. */
 function ordered(words: readonly Word[]): readonly Word[] {
   const at = (text: string) => words.findIndex((word) => word.isWord && word.text === text);
   const [to, from] = [at("to"), at("from")];

@@ -1,6 +1,6 @@
 /**
- * Whether two English words are forms of one: a plural, a third person, or a form in -ing. Participles are not: they
- * tell who acts on whom.
+ * Whether two English words are forms of one: a plural, a third person, or a form in -ing. Participles do not count:
+ * they show who acts on whom.
  */
 import { NO_INFLECTION } from "../words/english.js";
 
@@ -8,7 +8,7 @@ type Inflection = "s" | "ing";
 
 /**
  * @example inflectionOf("reset", "resetting") // "ing"
- * @returns undefined if the longer word is no form of the shorter one
+ * @returns undefined if the longer word is not a form of the shorter one
  */
 export function inflectionOf(one: string, other: string): Inflection | undefined {
   const [base, form] = one.length < other.length ? [one, other] : [other, one];

@@ -1,4 +1,4 @@
-/** Script and language of a short text, told by its letters and its common words. */
+/** Script and language of a short text, from its letters and its common words. */
 import { COMMON_WORDS } from "../words/languages.js";
 import type { Token } from "./tokens.js";
 

@@ -16,7 +16,7 @@ import type { Token } from "./tokens.js";
 /** A token, or several of them that are one quantity. */
 export interface Unit {
   readonly token: Token;
-  /** Its one form; undefined: it is no quantity. */
+  /** Its one form; undefined: it is not a quantity. */
   readonly quantity: string | undefined;
 }
 
@@ -91,7 +91,7 @@ function readNumber(tokens: readonly Token[], at: number): Read | undefined {
   if (unit === undefined || CURRENCIES.has(unit)) {
     const next = tokens[end];
     const spelled = next?.kind === "word" || next?.kind === "symbol" ? UNITS.get(next.lower) : undefined;
-    // `in`, `a` and `I` behind a number are words far more often than inches and amperes.
+    // `in`, `a` and `I` after a number are words far more often than inches and amperes.
     if (spelled !== undefined && !["in", "a", "c", "f", "b", "s", "t"].includes(next!.lower)) {
       unit = unit === undefined || unit === spelled ? spelled : `${unit} ${spelled}`;
       end++;
@@ -105,11 +105,11 @@ function readNumber(tokens: readonly Token[], at: number): Read | undefined {
 
 const CURRENCIES = new Set(["$", "€", "£", "¥", "₹", "₽", "₩"]);
 
-/** Enough digits to tell apart what doubles can. */
+/** As many digits as distinguish doubles. */
 const shown = (value: number): string => String(Number(value.toPrecision(15)));
 
 interface Start {
-  /** Text where the value has no one reading: dates, versions, 1.000. */
+  /** Text if the value has several readings: dates, versions, 1.000. */
   readonly value: number | string;
   readonly unit?: string;
   readonly end?: number;
@@ -131,7 +131,7 @@ function digitsOf(lower: string): Start | undefined {
   return { value, unit: `${unit ?? ""}${UNITS.get(ending) ?? ending}` };
 }
 
-/** 1,000 is a thousand; 1.000 may be one or a thousand, and so is neither. */
+/** 1,000 is a thousand; 1.000 may be one or a thousand, and stays a text. */
 function plainValue(digits: string): number | string {
   if (/^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(digits)) return Number(digits.replaceAll(",", ""));
   if (/^\d+$/.test(digits) && digits.length <= 15 && (digits === "0" || !digits.startsWith("0"))) return Number(digits);
@@ -148,7 +148,7 @@ function wordsNumber(tokens: readonly Token[], at: number): Start | undefined {
   if (fixed !== undefined && !ENGLISH_NUMBERS.has(lower))
     return { value: fixed, ...(FIXED_NUMBERS.has(lower) ? { unit: lower } : {}) };
   const ordinal = ORDINALS.get(lower);
-  // A second is a unit behind a number, where this function is not asked, and behind `a` or `per`.
+  // `second` is a unit after a number, for which this function is not called, and after `a` or `per`.
   if (ordinal !== undefined && !(lower === "second" && /^(?:a|per|each|every)$/.test(previous)))
     return { value: ordinal, unit: "th" };
   if (lower === "one" && (BEFORE_PRONOUN_ONE.has(previous) || previous === "" || next === "of")) return undefined;

@@ -133,7 +133,7 @@ const hostile = fc.oneof(
 test("any text is read, and only spaces and the marks of prose are lost", () => {
   fc.assert(
     fc.property(hostile, (text) => {
-      // A possessor's apostrophe gets an s, and a text of capitals is read in small letters.
+      // A possessor's apostrophe gets an s, and a text of capitals is read as small letters.
       const letters = (all: string) =>
         all
           .normalize("NFC")
@@ -159,8 +159,7 @@ test.each([
   "[@".repeat(1000),
   "please ".repeat(290),
 ])("the longest question takes no longer than its length asks for: %#", (text) => {
-  // Of this process, and the quickest of several: a busy machine takes its time from some, a length that counts twice
-  // from all.
+  // The fastest of several runs, in this process's time: a busy machine slows some runs, a quadratic cost all.
   const times = Array.from({ length: 5 }, () => {
     const began = process.cpuUsage();
     questionOf(text);

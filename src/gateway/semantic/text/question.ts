@@ -1,11 +1,11 @@
-/** Everything the vetoes compare of one prompt, read once. */
+/** A prompt, read once into everything that the vetoes compare. */
 import { type Form, formOf } from "./form.js";
 import { languageOf, scriptsOf } from "./language.js";
 import { type Unit, unitsOf } from "./quantities.js";
 import { type Token, tokensOf } from "./tokens.js";
 
 /**
- * A longer prompt is more than a question: the exact cache may keep its answer, the semantic one does not. In UTF-16
+ * A longer prompt is more than a question: the exact cache may keep its answer, the semantic cache does not. In UTF-16
  * units.
  */
 export const MAX_QUESTION_LENGTH = 2000;
@@ -17,7 +17,7 @@ export interface Question {
   readonly scripts: readonly string[];
   readonly language: string | undefined;
   readonly form: Form;
-  /** The words of the form: in small letters, contractions apart, without the frame, quotations and code. */
+  /** The words of the form: in small letters, contractions split, without the frame, quotations and code. */
   readonly words: readonly string[];
 }
 

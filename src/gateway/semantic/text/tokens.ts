@@ -1,13 +1,13 @@
 /**
- * Cuts a prompt into words, numbers, quotations, code and symbols. Nothing that can carry meaning is lost: only spaces
- * and the marks of prose are.
+ * Cuts a prompt into words, numbers, quotations, code and symbols. Only spaces and the marks of prose are lost, which
+ * carry no meaning.
  */
 
 type TokenKind =
   | "word"
   /**
-   * Digits with what belongs to them: a currency, separators, an ordinal's ending, a percent sign, a unit that is
-   * written without a space.
+   * Digits with the signs that belong to them: a currency, separators, an ordinal's ending, a percent sign, a unit
+   * without a space.
    */
   | "number"
   /** The text between quotation marks. */
@@ -24,13 +24,13 @@ export interface Token {
   /** The text as written, after `plainText`; for a quotation, the text between its marks. */
   readonly text: string;
   readonly lower: string;
-  /** The first letter of a word is a capital one. */
+  /** Whether the word begins with a capital letter. */
   readonly isCapitalised: boolean;
-  /** The first word of a sentence, where a capital letter says nothing. */
+  /** Whether it is the first word of a sentence, whose capital letter means nothing. */
   readonly startsSentence: boolean;
 }
 
-/** One form for the characters that keyboards and word processors write in several. */
+/** One form for characters that keyboards and word processors write in several. */
 function plainText(text: string): string {
   return text
     .normalize("NFC")
@@ -47,8 +47,8 @@ const UNSPACED =
   "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}";
 
 /**
- * In the order in which they are tried. Each is a list of alternatives without nested repetition, so matching takes
- * linear time.
+ * Patterns in the order in which they are tried. Each is a list of alternatives without nested repetition, so matching
+ * takes linear time.
  */
 const PATTERNS: readonly (readonly [TokenKind, string])[] = [
   ["code", "```[\\s\\S]*?```"],
@@ -97,7 +97,7 @@ export function tokensOf(prompt: string): Token[] {
   const tokens: Token[] = [];
   let startsSentence = true;
   const plain = plainText(prompt);
-  // In a text of capitals alone, they tell nothing.
+  // In a text of capitals alone, capitals mean nothing.
   const isShouted = !/\p{Ll}/u.test(plain) && /\p{Lu}{2,}\P{L}+\p{Lu}+\P{L}+\p{Lu}/u.test(plain);
   for (const match of plain.matchAll(TOKEN)) {
     const index = match.findIndex((group, i) => i > 0 && group !== undefined) - 1;
@@ -117,7 +117,10 @@ export function tokensOf(prompt: string): Token[] {
   return tokens;
 }
 
-/** Without the points of an abbreviation: U.S. is US. The apostrophe at the end marks a possessor: it stays, as 's. */
+/**
+ * The word without the points of an abbreviation: U.S. is US. The apostrophe at the end marks a possessor: it stays, as
+ * 's.
+ */
 function wordText(written: string, isShouted: boolean): string {
   const raw = isShouted ? written.toLowerCase() : written;
   if (/^(?:[A-Z]\.)+$/.test(raw)) return raw.replaceAll(".", "");
@@ -125,7 +128,7 @@ function wordText(written: string, isShouted: boolean): string {
 }
 
 /**
- * Whether a word is written as names are: with a capital inside a sentence, a capital after the first letter, or a
+ * Whether a word is written like a name: with a capital inside a sentence, a capital after the first letter, or a
  * digit.
  */
 export function looksLikeName({ kind, text, lower, isCapitalised, startsSentence }: Token): boolean {

@@ -5,7 +5,7 @@ import { isSameBag, type Veto } from "./veto.js";
 const codeOf = ({ tokens }: Question): readonly string[] =>
   tokens.filter(({ kind }) => kind === "code").map(({ text }) => text.replace(/^`+|`+$/g, ""));
 
-/** From the first sign to the last, with what stands between them: brackets elsewhere make another term. */
+/** The text from the first sign to the last: brackets elsewhere make another term. */
 function signsOf({ tokens }: Question): string {
   const first = tokens.findIndex(({ kind }) => kind === "symbol");
   const last = tokens.findLastIndex(({ kind }) => kind === "symbol");

@@ -1,6 +1,6 @@
 /**
  * The words that carry the question must be the same. This is the strongest veto: of 79,800 pairs of different
- * questions about code, an encoder took 79 for the same at a cosine of 0.8, and with a gate of this kind none.
+ * questions about code, an encoder alone took 79 for the same at a cosine of 0.8; with this kind of gate, none.
  */
 import type { Part } from "../text/form.js";
 import { inflectionOf, isRegularPast } from "../text/inflection.js";
@@ -11,7 +11,7 @@ import { isSameBag, type Veto, type VetoContext } from "./veto.js";
 
 type Synonyms = ReadonlyMap<string, number>;
 
-/** Kinds of requests where `a joke` and `jokes` are different wishes. */
+/** Kinds of requests in which `a joke` and `jokes` ask for different things. */
 const COUNTING = new Set(["GIVE", "OTHER"]);
 
 export function isSameWord(a: string, b: string, synonyms: Synonyms): boolean {
@@ -28,12 +28,12 @@ function isSamePart(a: Part, b: Part, synonyms: Synonyms, isCounting: boolean): 
   return isSameWord(a.text, b.text, synonyms);
 }
 
-/** Equal in number and order. */
+/** Whether the parts are equal in number and order. */
 function isSameSequence(a: readonly Part[], b: readonly Part[], isCounting: boolean): boolean {
   return a.length === b.length && a.every((part, i) => isSamePart(part, b[i]!, SAFE_SYNONYMS, isCounting));
 }
 
-/** When did it end, and when it ended. */
+/** Whether the questions differ only in the form of the past: when did it end, and when it ended. */
 function isSamePast(asked: Question, told: Question): boolean {
   if (!isSameBag(asked.form.cues, [...told.form.cues, "did"])) return false;
   const different = asked.form.parts.flatMap((part, i) => {

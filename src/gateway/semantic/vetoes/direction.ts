@@ -1,4 +1,4 @@
-/** A relation (from, to, before, without, …) that both questions have leads to the same word in both. */
+/** A relation (from, to, before, without, …) in both questions must lead to the same word in both. */
 import type { Question } from "../text/question.js";
 import { DIRECTED } from "../words/english.js";
 import { SAFE_SYNONYMS } from "../words/synonyms.js";

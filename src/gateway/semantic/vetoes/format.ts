@@ -1,4 +1,4 @@
-/** Both ask for an answer of the same form: a list, a table, JSON, a length, a tone, a language. */
+/** Both must ask for an answer of the same form: a list, a table, JSON, a length, a tone, a language. */
 import type { Question } from "../text/question.js";
 import { LANGUAGE_NAMES } from "../words/languages.js";
 import { isSameBag, type Veto } from "./veto.js";

@@ -1,4 +1,4 @@
-/** Both questions are written in the same script and, where it can be told, in the same language. */
+/** Both questions must be in the same script and, if it is known, in the same language. */
 import { isSameBag, type Veto } from "./veto.js";
 
 export const LANGUAGE: Veto = {

@@ -1,8 +1,8 @@
-/** Neither question has several times the content of the other. */
+/** Neither question may have several times the content of the other. */
 import type { Question } from "../text/question.js";
 import type { Veto } from "./veto.js";
 
-/** Least share of the longer question's parts that the shorter one has. */
+/** Least size of the shorter question, as a share of the longer one's parts. */
 const LEAST_SHARE = 0.5;
 
 const lengthOf = ({ form }: Question) => form.parts.length + 1;

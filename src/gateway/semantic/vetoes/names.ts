@@ -1,5 +1,6 @@
 /**
- * A name in one question must be in the other: words written as names, and words that few of the stored prompts have.
+ * A name in one question must be in the other. Words written as names count, and words that few of the stored prompts
+ * have.
  */
 import type { Question } from "../text/question.js";
 import { looksLikeName } from "../text/tokens.js";
@@ -7,7 +8,7 @@ import { SAFE_SYNONYMS } from "../words/synonyms.js";
 import { isSameWord } from "./content.js";
 import type { Veto, VetoContext } from "./veto.js";
 
-/** Above it, a word is rare enough to be a name in a text without capitals. */
+/** A rarer word may be a name in a text without capitals. */
 const RARE = 0.9;
 
 /** `'s` belongs to the sentence, not to the name. */
@@ -21,7 +22,7 @@ function namesOf({ units }: Question): readonly string[] {
 
 function lacks(a: Question, b: Question, { rarity }: VetoContext): boolean {
   const words = new Set(b.tokens.filter(({ kind }) => kind === "word").map(({ lower }) => bare(lower)));
-  // A whole text in capitals has no names that stand out: there, each word is looked for.
+  // Names do not stand out in a text of capitals alone, so a name is looked for among all of its words.
   if (namesOf(a).some((name) => !words.has(name) && !SAFE_SYNONYMS.has(name))) return true;
   const rare = a.words.filter((word) => word.length > 2 && rarity(word) > RARE);
   return rare.some((word) => !words.has(word) && ![...words].some((other) => isSameWord(word, other, SAFE_SYNONYMS)));

@@ -1,4 +1,4 @@
-/** Both questions negate as often, and no word has a negating prefix in one of them only. */
+/** Both questions must negate equally often, and no word may have a negating prefix in one of them only. */
 import type { Question } from "../text/question.js";
 import { NEGATING_PREFIXES, NEGATIONS } from "../words/languages.js";
 import { onlyIn, type Veto } from "./veto.js";

@@ -1,4 +1,4 @@
-/** No word of one question is the opposite of a word of the other, among those that the two do not share. */
+/** No word of one question may be the opposite of a word of the other, except words that both share. */
 import { OPPOSITES } from "../words/antonyms.js";
 import { onlyIn, type Veto } from "./veto.js";
 

@@ -1,9 +1,9 @@
-/** The words that both questions have once stand in the same order: A beats B is not B beats A. */
+/** Words that both questions have once must stand in the same order: A beats B is not B beats A. */
 import type { Part } from "../text/form.js";
 import type { Question } from "../text/question.js";
 import type { Veto } from "./veto.js";
 
-/** Words that occur once, with their places. */
+/** Words that occur once, with their positions. */
 function once({ form }: Question): ReadonlyMap<string, number> {
   const places = new Map<string, number>();
   const repeated = new Set<string>();

@@ -1,4 +1,4 @@
-/** Numbers, units, currencies, percentages, dates and times must be the same, each as often. */
+/** Numbers, units, currencies, percentages, dates and times must be the same, and equally often. */
 import type { Question } from "../text/question.js";
 import { isSameBag, type Veto } from "./veto.js";
 

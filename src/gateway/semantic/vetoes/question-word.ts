@@ -1,7 +1,4 @@
-/**
- * Both ask in the same way: what, who, when, how to, whether. Outside English, the question words themselves must
- * agree.
- */
+/** Both must ask in the same way: what, who, when, how to, whether. Outside English, the question words must agree. */
 import type { Question } from "../text/question.js";
 import { isSameBag, type Veto } from "./veto.js";
 

@@ -1,10 +1,10 @@
-/** The interface of vetoes, and what several of them share. */
+/** The interface of vetoes, and the functions that several of them share. */
 import type { Question } from "../text/question.js";
 
 /**
  * How much of a question's wording may differ. strict: function words, the question's frame, inflection and safe
  * synonyms. balanced: also synonyms that fit most questions, and words of little weight. loose: a fifth of the weight
- * of all words; the other vetoes then carry the proof.
+ * of all words; the other vetoes must then find the differences.
  */
 export type Strictness = "strict" | "balanced" | "loose";
 
@@ -15,13 +15,13 @@ export interface VetoContext {
 }
 
 export interface Veto {
-  /** Its name in counts and metrics. */
+  /** The veto's name in counts and metrics. */
   readonly name: string;
   /** Whether the answer to one question may be wrong for the other. Symmetric and pure. */
   readonly objects: (a: Question, b: Question, context: VetoContext) => boolean;
 }
 
-/** Whether two lists have the same elements, each as often. */
+/** Whether two lists have the same elements, each equally often. */
 export function isSameBag(a: readonly string[], b: readonly string[]): boolean {
   if (a.length !== b.length) return false;
   const [left, right] = [[...a].sort(), [...b].sort()];

@@ -1,6 +1,4 @@
-/**
- * Each veto objects to what it is for, and to nothing else; together they pass the pairs that they were developed with.
- */
+/** Each veto objects to its own differences only; together they pass the pairs that they were developed with. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

@@ -1,4 +1,7 @@
-/** All vetoes, cheap ones first. One objection is enough, but all are asked, so that each one's share is known. */
+/**
+ * All vetoes, the cheap ones first. One objection is enough, but all vetoes are asked, so that each one's share is
+ * known.
+ */
 import type { Question } from "../text/question.js";
 import { CODE } from "./code.js";
 import { CONTENT } from "./content.js";
@@ -31,7 +34,7 @@ export const VETOES: readonly Veto[] = [
   CONTENT,
 ];
 
-/** @returns the names of the vetoes that object: none if the two are one question */
+/** @returns the names of the vetoes that object: none if the two questions are the same */
 export function objectionsTo(a: Question, b: Question, context: VetoContext): readonly string[] {
   return VETOES.filter(({ objects }) => objects(a, b, context)).map(({ name }) => name);
 }

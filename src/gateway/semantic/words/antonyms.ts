@@ -1,6 +1,4 @@
-/**
- * Words that turn a question into another one, in groups: each side of `/` is opposed to every other side of its line.
- */
+/** Words that turn a question into another one, in groups: each side of `/` opposes every other side of its line. */
 
 const OPPOSED = `
 enable enabled enabling activate / disable disabled disabling deactivate
@@ -132,7 +130,7 @@ when / where who
 where / who
 `;
 
-/** Word → the (line, side) places where it stands. */
+/** Word → its (line, side) pairs. */
 export const OPPOSITES: ReadonlyMap<string, readonly (readonly [number, number])[]> = (() => {
   const places = new Map<string, (readonly [number, number])[]>();
   for (const [line, text] of OPPOSED.trim().split("\n").entries()) {

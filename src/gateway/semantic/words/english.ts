@@ -2,7 +2,7 @@
 
 const set = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
-/** Words that carry no meaning that another word does not carry too. */
+/** Words whose meaning other words carry too. */
 export const EMPTY_WORDS = set("a an the of exactly actually basically really please");
 
 /** Words of emphasis, which may stand anywhere. */
@@ -12,12 +12,12 @@ export const FILLERS = set("exactly actually basically really kindly");
 export const PRESENT_AUXILIARIES = set("is are am be being");
 
 /**
- * Auxiliaries that say when, or whether something can, may or should be: they move in embedded questions, so their
- * order does not count.
+ * Auxiliaries of time, ability, permission or obligation: they move in embedded questions, so their order does not
+ * count.
  */
 export const CUE_WORDS = set("was were did had has have been will would could should can may might must shall ought");
 
-/** Words that relate what follows to the rest. */
+/** Words that relate the following words to the rest. */
 export const RELATIONS = set(
   "from to before after than by over under above below into onto between against with without for since until till via toward towards behind through during as like in on at about beyond within outside inside off out up down across among per versus vs",
 );
@@ -27,12 +27,12 @@ export const DIRECTED = set(
   "from to before after than by over under above below into onto against with without for since until till via toward towards behind through as in on at beyond within outside inside off out up down versus vs",
 );
 
-/** Words that may follow `be` as its participle though they do not end like one. */
+/** Words that may follow `be` as its participle without a participle's ending. */
 export const PARTICIPLES = set(
   "made done known seen shown given taken written spoken broken chosen driven eaten fallen flown forgotten frozen grown hidden ridden risen shaken stolen sworn thrown woken worn drawn born built bought brought caught cut dealt fed felt fought found held hurt kept laid led left lent lit lost met paid put read said sold sent set shot shut spent split spread struck taught told thought understood won hit let bred bound sung sunk swum run beaten bitten blown",
 );
 
-/** Words of which an `s` or `ing` makes another word, not another form. */
+/** Words that `s` or `ing` turns into another word, not another form. */
 export const NO_INFLECTION = set(
   `glass glasses new news arm arms custom customs good goods mean means meaning time times work works saving savings wood woods damage damages force forces
   manner manners content contents look looks minute minutes premise premises draft drafts people peoples water waters physic physics mathematic mathematics
@@ -48,12 +48,12 @@ export const NO_INFLECTION = set(
   sit site sites sits bit bite bites bits win wine wines wins kit kite kites kits tub tube tubes tubs cub cube cubes cubs cop cope copes cops`,
 );
 
-/** Asks for what changes with time: such a question has no lasting answer. */
+/** Words that ask for something changing: such a question has no lasting answer. */
 export const VOLATILE = set(
   "today tonight tomorrow yesterday now currently current latest newest recent recently nowadays upcoming weather forecast heute gestern jetzt aktuell aktuelle aujourd'hui demain maintenant hoy ayer mañana ahora oggi domani ieri hoje amanhã ontem vandaag gisteren",
 );
 
-/** Asks for something else at each turn. */
+/** Words that ask for something else at each turn. */
 export const VARIED = set("random randomly another again surprise joke jokes poem story riddle");
 
 /** Words with another meaning in capitals than in small letters. */
@@ -61,7 +61,7 @@ export const CASE_SENSITIVE = set(
   "us it who aids sat act may march turkey china polish go rust swift apple amazon python java ruby windows word excel teams slack will mark bill rob jack rose grace hope art gap nice reading mobile bath cork lima lent august job nan id or and not in",
 );
 
-/** Words that a paraphrase may add without a change of meaning; only the mode `balanced` passes over them. */
+/** Words that a paraphrase may add without a change of meaning; only the mode `balanced` ignores them. */
 export const LIGHT_WORDS = set(
   "way ways thing things kind kinds type types sort sorts main basic common typical general generally usually normally own some any certain various different possible available",
 );

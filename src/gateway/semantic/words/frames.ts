@@ -1,7 +1,7 @@
 /**
- * How English frames a question. A line is `pattern => words`: the pattern's words at the beginning of a prompt become
- * the words on the right. `a|b` is either word, `a?` may be missing. A word in capitals is the kind of the question; a
- * line without one only removes politeness, and the search starts again.
+ * The frames of English questions. A line is `pattern => words`: the pattern's words at the beginning of a prompt
+ * become the words on the right. `a|b` is either word, `a?` may be missing. A word in capitals is the kind of the
+ * question; a line without one only removes politeness, and the search starts again.
  */
 const FRAMES = `
 hi|hello|hey|greetings there|all|everyone|everybody|folks|guys? =>
@@ -102,7 +102,7 @@ how => HOW
 is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must|shall => YESNO $cues
 `;
 
-/** Removed where a prompt ends with them. */
+/** Removed from the end of a prompt. */
 const ENDINGS = `
 please|pls|plz
 thanks|thx
@@ -134,7 +134,7 @@ export const CONTRACTIONS: readonly (readonly [RegExp, string])[] = [
   [/^(.+)'s$/, "$1 's"],
 ];
 
-/** Contractions as they are written without an apostrophe. */
+/** Contractions without their apostrophe. */
 export const BARE_CONTRACTIONS: ReadonlyMap<string, string> = new Map([
   ...["do", "does", "did", "is", "are", "was", "were", "has", "have", "could", "would", "should"].map(
     (word): [string, string] => [`${word}nt`, `${word} not`],

@@ -1,4 +1,4 @@
-/** Common words by which languages are told apart, and negations of several languages. */
+/** Common words that distinguish languages, and negations of several languages. */
 
 const set = (text: string): ReadonlySet<string> => new Set(text.split(" "));
 
@@ -34,7 +34,7 @@ export const NEGATIONS = set(
 /** Prefixes that turn a word into its opposite. */
 export const NEGATING_PREFIXES = ["un", "dis", "in", "im", "ir", "il", "non", "mis", "de", "anti", "a"] as const;
 
-/** Names of languages, as answers are asked for in them. */
+/** Names of languages, as in requests for an answer in one. */
 export const LANGUAGE_NAMES = set(
   "english german french spanish italian portuguese dutch russian chinese mandarin japanese korean arabic hindi turkish polish swedish danish norwegian finnish greek hebrew thai vietnamese ukrainian czech hungarian romanian latin deutsch englisch französisch spanisch italienisch français anglais allemand espagnol italien inglés alemán francés español inglese tedesco francese",
 );

@@ -1,4 +1,4 @@
-/** Number words, months, weekdays and units, each with the one form that stands for all of its spellings. */
+/** Number words, months, weekdays and units, each with one form for all of its spellings. */
 
 const table = (text: string): ReadonlyMap<string, string> =>
   new Map(
@@ -27,7 +27,7 @@ export const SCALES: ReadonlyMap<string, number> = new Map([
   ["trillion", 1e12],
 ]);
 
-/** Ordinals by their words; those in digits are read from the number. */
+/** Ordinals as words; ordinals in digits are read from the number. */
 export const ORDINALS: ReadonlyMap<string, number> = new Map(
   "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
     .split(" ")
@@ -89,7 +89,7 @@ saturday samstag samedi sábado sabato zaterdag
 sunday sonntag dimanche domingo domenica zondag
 `);
 
-/** Units as they follow a number. */
+/** Units after a number. */
 export const UNITS: ReadonlyMap<string, string> = table(`
 % percent pct prozent procent
 ‰

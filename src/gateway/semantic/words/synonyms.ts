@@ -1,4 +1,4 @@
-/** Words that mean the same in every question that we can think of. Words with several meanings are in no group. */
+/** Words with the same meaning in every question that we can think of. Words with several meanings are in no group. */
 
 const SAFE = `
 buy purchase
