@@ -146,3 +146,40 @@ test.each([
     }),
   );
 });
+
+describe("a stream of /v1/responses that is cut", () => {
+  const named = (type: string, fields: object) => event({ type, ...fields }, type);
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const tools = [{ type: "function", name: "f", parameters: { default: { usage } } }];
+  const long = [
+    ...tools,
+    { type: "function", name: "g", description: "x".repeat(6000), parameters: { default: { usage } } },
+  ];
+  const deltas = named("response.output_text.delta", { delta: "w" }).repeat(40);
+
+  test.each([
+    ["short", tools, deltas],
+    ["with long tools", long, deltas],
+    ["before its first text", tools, ""],
+    ["with long tools, before its first text", long, ""],
+  ])("%s counts no report in the tools that it repeats", (_, repeated, rest) => {
+    const reader = new UsageReader();
+    const response = { id: "r", tools: repeated };
+    reader.pushEvents(
+      Buffer.from(named("response.created", { response }) + named("response.in_progress", { response })),
+    );
+    reader.pushEvents(Buffer.from(rest));
+    expect(reader.estimate(5000)).toMatchObject({ fresh: 5000, isEstimated: true });
+  });
+
+  test("has its report when it is whole, whose event repeats the tools too", () => {
+    const reader = new UsageReader();
+    const response = { id: "r", tools };
+    const report = { input_tokens: 30, output_tokens: 40 };
+    for (const name of ["response.created", "response.in_progress"]) {
+      reader.pushEvents(Buffer.from(named(name, { response })));
+    }
+    reader.pushEvents(Buffer.from(deltas + named("response.completed", { response: { ...response, usage: report } })));
+    expect(reader.read()).toEqual({ inputTokens: 30, outputTokens: 40 });
+  });
+});

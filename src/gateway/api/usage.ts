@@ -35,6 +35,8 @@ const INCOMPLETE_WORD = "response.incomplete";
 const CARRIED = 50;
 /** The first event of an Anthropic stream, after comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
+/** The first event of a stream of /v1/responses, which repeats the request, and with it the client's tools. */
+const REPEATS_REQUEST = /^(?::.*\s+)*(?:event: ?|data: ?\{"type": ?")response\.(?:created|queued|in_progress)\b/;
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 /** Upper bound of an event of one token, log-probabilities included: a longer event counts as text. */
@@ -112,7 +114,7 @@ export class UsageReader {
    * @param promptTokens as the router counted or estimated them
    * @param reported the upstream's counts before the cut
    */
-  estimate(promptTokens: number, reported = this.counts()): TokenCounts {
+  estimate(promptTokens: number, reported = this.#countsBeforeCut()): TokenCounts {
     this.#readEvents();
     const events = Math.max(0, this.#numEvents - 1);
     const hasPrompt = reported !== undefined && promptTokensOf(reported) > 0;
@@ -136,6 +138,11 @@ export class UsageReader {
     if (!isGeneration) return { ...estimate, output: 0 };
     const textBytes = this.#numBytes - this.#numEvents * EVENT_BYTES;
     return { ...estimate, output: Math.max(estimate.output, Math.ceil(textBytes / BYTES_PER_TOKEN)) };
+  }
+
+  /** The last event of /v1/responses has the only report: in a cut stream, a client's tool may look like one. */
+  #countsBeforeCut(): TokenCounts | undefined {
+    return REPEATS_REQUEST.test(textOf(this.#head)) ? undefined : this.counts();
   }
 
   #reported(): ReportedUsage | undefined {
