@@ -113,7 +113,7 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
       if (isScaled) view.setFloat32(at, values[Math.floor(at / rowBytes)]!, true);
       for (let i = 0; i < 4; i++) bytes[at + (isScaled ? 4 : 0) + i] = 16 + (bytes[at + 4 + i]! % 24);
     }
-    // In folders, many columns share a scale: here every twenty blocks of a row, and then five with scales of their own.
+    // In folders, many columns share a scale: here twenty blocks of a row do, and then five have scales of their own.
     const index = ((at % rowBytes) / byteLength) % 25;
     if (hasWideScale) view.setFloat32(at, values[at - (index < 20 ? index : 0) * byteLength]! * 0.01, true);
     // No NaN, whose exponent and mantissa are all ones, and no value far above the others.

@@ -174,8 +174,8 @@ void runPanels(const LinearArgs& args, int64_t begin, int64_t end, std::byte* sc
   }
 }
 
-// The number of vectors of groups [begin, end). A vector's groups lie half of the range apart: each half is then read in
-// one go, which memory answers fastest.
+// The number of vectors of groups [begin, end). A vector's groups lie half of the range apart: each half is then read
+// in one go, which memory answers fastest.
 MILLRACE_INLINE int64_t numVectorsOf(int64_t begin, int64_t end) { return (end - begin + kEights - 1) / kEights; }
 
 // Calls body(token, number of tokens) for tiles of nearly equal sizes, mostTokens at most.
