@@ -19,7 +19,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Budget of product code: src/ and native/ without their tests and the files that only serve tests (`test-*.ts`). */
-const TOTAL_BUDGET = 141_500;
+const TOTAL_BUDGET = 141_600;
 
 const LARGEST_FILE = 2 * 2 ** 20;
 

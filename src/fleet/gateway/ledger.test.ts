@@ -1,4 +1,8 @@
-/** The ledger through the real proxy: what a request leaves behind, and who may read it. */
+/**
+ * The ledger through the real proxy: the rows of requests, and their readers.
+ *
+ * size: every test needs the same gateway, prices and stand-in.
+ */
 
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
@@ -49,23 +53,24 @@ interface Started {
   readonly file?: string;
   readonly database?: ReturnType<typeof openDatabase>;
   readonly inner?: readonly Policy[];
+  readonly modelOf?: (name: string) => string;
 }
 
 async function start(
   behaviours: readonly Behaviour[],
-  { file = FILE, database, inner = [] }: Started = {},
+  { file = FILE, database, inner = [], modelOf = (name) => name }: Started = {},
 ): Promise<Gateway> {
   const config = parseConfig(file, "millrace.yaml", {});
   const logger = pino({ level: "silent" });
   const opened = database ?? openDatabase(undefined);
   const authorize = authorizeBy(config.apiKeys);
-  const modelOf = (name: string) => name;
   const ledger = new Ledger({ config: () => config, database: () => opened, logger, modelOf, authorize });
   ledger.open();
   const admin = adminHandler(adminTarget([ledger.adminApp()], () => config.adminKey));
   const fleet = await startFleet(behaviours, {
     proxy: {
       authorize,
+      modelOf,
       policies: [...ledger.policies(), ...inner, usageAsker],
       handleOther: (...request) => ledger.handle(...request) || admin(...request),
     },
@@ -134,6 +139,13 @@ test.each([
   const gateway = await start([whole], { file, inner: [inBatch] });
   expect((await gateway.ask({})).headers.get("x-millrace-cost")).toBe(cost);
   expect(await page(gateway)).toMatchObject([{ cost, attempts: [{ price: expect.stringMatching(price) }] }]);
+});
+
+test("a request under an alias has the price and the name of its model", async () => {
+  const modelOf = (name: string) => (name === "m" ? "own" : name);
+  const gateway = await start([whole], { file: FILE.replace("{name: m, ", "{name: own, "), modelOf });
+  expect((await gateway.ask({})).headers.get("x-millrace-cost")).toBe(COST);
+  expect(await page(gateway)).toMatchObject([{ model: "m", served: "own", cost: COST, attempts: [{ model: "own" }] }]);
 });
 
 test("a request leaves a row with its attempt, counts and cost, and the client sees the cost", async () => {

@@ -234,10 +234,12 @@ export class Delivery {
 
   #newRecord({ upstream }: Lease): AttemptRecord {
     const { attempts, watcher } = this.sendable.request.record;
+    const { modelOf } = this.context.options;
     const record: AttemptRecord = {
       instance: upstream.id,
       engine: upstream.engine,
-      model: upstream.model,
+      // Prices and spend are the model's own, whatever the client calls it.
+      model: modelOf?.(upstream.model) ?? upstream.model,
       startMs: performance.now(),
     };
     attempts.push(record);

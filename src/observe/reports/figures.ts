@@ -42,7 +42,7 @@ type ReportKind = keyof typeof KINDS;
 /** The figures that a report is judged by, which are shown first. */
 const HEADLINES: Partial<Record<ReportKind, RegExp>> = {
   tune: /measured$/,
-  plan: /perS/,
+  plan: /outputTokensPerS$/,
   distill: /^quality/,
   shorten: /^(confirmation )?saved$/,
   eval: /overall drop$|exact$/,

@@ -280,7 +280,7 @@ export function titleOf(panes: readonly Pane[]): string {
 export function describeSpeed({ numTokens, firstMs, restMs }: Speed): string {
   if (firstMs === undefined) return "";
   const first = `first token after ${Math.round(firstMs)} ms`;
-  if (numTokens < 2 || restMs <= 0) return `${numTokens} tokens · ${first}`;
+  if (numTokens < 2 || restMs <= 0) return `${numTokens} token${numTokens === 1 ? "" : "s"} · ${first}`;
   return `${numTokens} tokens · ${(((numTokens - 1) / restMs) * 1000).toFixed(1)} tokens/s · ${first}`;
 }
 

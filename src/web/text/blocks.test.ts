@@ -62,3 +62,19 @@ test("a block that is very long goes on as another one, code does not", () => {
   const code = `\`\`\`\n${"a\n".repeat(50_000)}\`\`\`\n`;
   expect(new BlockSplitter().split(code)).toEqual({ closed: [], open: code });
 });
+
+test.each([
+  "1. **Get the code**\n    - clone\n    - enter it\n2. Build\n",
+  "- one\n\n- two\n\n  more of two\n\nText after.\nAnd more.\n",
+  "1. Step\n\n   ```sh\n   npm start\n   ```\n\n2. Second\n\n## Heading\n\ntext\n",
+  "- a\n\n      indented code\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\nend\n",
+])("a list that grows is divided as the whole is: %j", (text) => {
+  const blocksOf = ({ closed, open }: { readonly closed: readonly string[]; readonly open: string }) =>
+    [...closed, open].map((block) => block.trim()).filter((block) => block !== "");
+  const whole = blocksOf(new BlockSplitter().split(text));
+  for (let step = 1; step <= 12; step++) {
+    const splitter = new BlockSplitter();
+    for (let end = step; end < text.length; end += step) splitter.split(text.slice(0, end));
+    expect(blocksOf(splitter.split(text))).toEqual(whole);
+  }
+});

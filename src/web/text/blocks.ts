@@ -23,8 +23,36 @@ const PARTS = /[\s\S]{1,29999}(?:\n|$)|[\s\S]{1,30000}(?!(?<=[\ud800-\udbff])[\u
 /** Code parses fast, and is copied in one piece. */
 const FENCE = /^ {0,3}(?:```|~~~)/;
 
+const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
+const MOST_CHARACTERS = 30_000;
+
 const piecesOf = (text: string): readonly string[] =>
-  readMarkdown(text, defaults).flatMap(({ raw }) => (FENCE.test(raw) ? raw : (raw.match(PARTS) ?? raw)));
+  withWholeLists(
+    readMarkdown(text, defaults).flatMap(({ raw }) => (FENCE.test(raw) ? raw : (raw.match(PARTS) ?? raw))),
+  );
+
+/** A list continues after blank lines and with indented text: only a whole unindented line without a marker ends it. */
+const endsList = (next: string): boolean => /^\S.*\n/.test(next) && !ITEM.test(next);
+
+function withWholeLists(raws: readonly string[]): readonly string[] {
+  const blocks: string[] = [];
+  let isList = false;
+  for (const [i, raw] of raws.entries()) {
+    const last = blocks.at(-1);
+    if (
+      last !== undefined &&
+      isList &&
+      !endsList(raw + (raws[i + 1] ?? "")) &&
+      last.length + raw.length <= MOST_CHARACTERS
+    ) {
+      blocks[blocks.length - 1] = last + raw;
+    } else {
+      blocks.push(raw);
+      isList = ITEM.test(raw);
+    }
+  }
+  return blocks;
+}
 
 /** Blocks of a text that continues the previous one, or replaces it. */
 export class BlockSplitter {
