@@ -1,4 +1,4 @@
-/** The ledger through the real proxy: what a request leaves behind, and who may read it. */
+/** The ledger through the real proxy: the row of a request, and the clients that may read it. */
 
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
@@ -382,7 +382,7 @@ test("requests that a killed gateway left open are lost ones after the next star
   const first = await start([silent], { database });
   void first.ask({}).catch(() => {});
   await until(() => first.fleet.standIns[0]!.received.length === 1);
-  // A second gateway on the database of the first, which never gets to write its row.
+  // A second gateway on the database of the first, which never writes its row.
   const config = { file: FILE, database };
   const second = await start([whole], config);
   expect(await page(second)).toMatchObject([{ outcome: "lost", status: 0, tenant: "search", attempts: [] }]);

@@ -1,4 +1,4 @@
-/** Who silences alerts: the operator who asks, by key or by session, and a text only where the key is nobody's own. */
+/** The author of a silence: the operator of the key or session; a given name counts only for a shared key. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
