@@ -1,4 +1,6 @@
-/** The author of a silence: the operator of the key or session; a given name counts only for a shared key. */
+/**
+ * The author of a silence: the operator with the key or session; a name in the request counts only for a shared key.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
