@@ -1,6 +1,4 @@
-/**
- * The keys of a machine whose image has none: generated at the first boot, in files that only the server can read.
- */
+/** The keys for a machine whose image has none: generated at the first boot, in files that only the server can read. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,9 +9,9 @@ import { needsKeys } from "../fleet/gateway/authorize.js";
 import { KEY_VARIABLE, MADE_KEYS } from "../image/made-keys.js";
 
 /**
- * Sets MILLRACE_API_KEY and MILLRACE_ADMIN_KEY where the configuration asks for them and the environment lacks them.
+ * Sets MILLRACE_API_KEY and MILLRACE_ADMIN_KEY if the configuration uses them and the environment lacks them.
  *
- * @returns the files in `folder` that they come from
+ * @returns their files in `folder`
  */
 export function provideKeys(configText: string, folder: string, environment: NodeJS.ProcessEnv): readonly string[] {
   return MADE_KEYS.flatMap(({ variable, file: name }) => {
@@ -25,7 +23,7 @@ export function provideKeys(configText: string, folder: string, environment: Nod
   });
 }
 
-/** Machines that share the folder share the first one's key. */
+/** Machines that share the folder share the first machine's key. */
 function readOrMakeKey(file: string, variable: string): string {
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -49,7 +47,7 @@ function unusable(file: string, variable: string, cause: unknown): MillraceError
   });
 }
 
-/** Throws config_conflict for a server that other machines reach without a key. */
+/** Throws config_conflict for a server that is open to other machines without a key. */
 export function assertClosed(config: FleetConfig, file: string): void {
   const { host } = config;
   if (isLoopback(host) || needsKeys(config)) return;

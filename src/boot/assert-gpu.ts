@@ -1,4 +1,4 @@
-/** Looks for the GPU that a machine's models name, before anything is pulled. */
+/** Checks for the GPU that a machine's models need, before anything is pulled. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
@@ -8,8 +8,9 @@ import type { FleetConfig } from "../fleet/config/schema.js";
 const GPU_VENDORS: readonly string[] = ["0x10de", "0x1002"];
 
 /**
- * Throws gpu_missing where a model names GPUs and the PCI bus has none: waiting would not bring one. Engines without
- * `gpus` may compute on the CPU.
+ * Throws gpu_missing if a model names GPUs and the PCI bus has none, since waiting would not help. Engines without
+ * `gpus`
+ * may compute on the CPU.
  */
 export function assertGpu(config: FleetConfig, devices = "/sys/bus/pci/devices"): void {
   const model = config.models.find(({ gpus = [], attach }) => gpus.length > 0 && attach.length === 0);

@@ -1,4 +1,4 @@
-/** A first boot's parts: keys that are made once, models that are pulled once, refusals before anything starts. */
+/** A first boot's parts: keys that are generated once, models that are pulled once, refusals before anything starts. */
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -167,7 +167,7 @@ test("health asks a server by HTTPS as well, whatever name its certificate has",
   );
   try {
     expect(await runMain("health", "--config", file)).toEqual({ stdout: "ok\n", stderr: "", exitCode: 0 });
-    // An address that is typed may be another machine's.
+    // A typed address may be another machine's.
     expect((await runMain("health", "--url", `https://127.0.0.1:${port}`)).stderr).toMatch(
       /got no answer \(DEPTH_ZERO_SELF_SIGNED_CERT\)/,
     );

@@ -1,6 +1,6 @@
 /**
- * The bench after a machine's first start, in a process of its own against the running fleet. Writes the page that
- * /report shows.
+ * The benchmark after a machine's first start, in a separate process, against the running fleet. Writes the page at
+ * /report.
  */
 import { spawn } from "node:child_process";
 import { renameSync, statSync } from "node:fs";
@@ -19,12 +19,12 @@ interface FirstBench {
   readonly modelPath: string | undefined;
   readonly model: string;
   readonly apiKey: string | undefined;
-  /** The page and the JSON are written here at the end. */
+  /** Target of the page, like `jsonFile` of the JSON; both are written at the end. */
   readonly htmlFile: string;
   readonly jsonFile: string;
 }
 
-/** A copy of the weights, repacked, beside the mapped file. */
+/** Vanilla holds a repacked copy of the weights beside the mapped file. */
 const VANILLA_MEMORY_SHARE = 1.5;
 
 /** Whether a second engine with the same model fits beside the fleet. */
@@ -53,27 +53,27 @@ export async function runFirstBench(bench: FirstBench): Promise<number> {
     ];
     const args = ["ablate", "--model", modelPath, "--running", url, "--running-model", model, ...short];
     const exitCode = await runBench(bench, args);
-    // Without the comparison, the fleet's own figures are still worth having.
+    // The fleet's own figures are useful without the comparison too.
     if (exitCode === 0) return exitCode;
   }
   return runBench(bench, ["run", "--url", url, "--model", model, "--name", "millrace", "--scenario", "quick"]);
 }
 
 function runBench({ url, apiKey, htmlFile, jsonFile }: FirstBench, words: readonly string[]): Promise<number> {
-  // Machines may share the folder.
+  // The name has the process id, since machines may share the folder.
   const unfinished = (file: string): string => `${file}.${process.pid}.part`;
   const files = ["--html", unfinished(htmlFile), "--out", unfinished(jsonFile)];
   const bench = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), "bench", ...words, ...files], {
     stdio: ["ignore", "inherit", "inherit"],
     env: {
       ...process.env,
-      // Other users can read command lines.
+      // The environment, since other users can read command lines.
       ...(apiKey === undefined ? {} : { OPENAI_API_KEY: apiKey }),
-      // The bench asks this process, by an address that its certificate need not name, and nobody else.
+      // The bench only calls this process, at an address that its certificate need not name.
       ...(url.startsWith("https:") ? { NODE_TLS_REJECT_UNAUTHORIZED: "0" } : {}),
     },
   });
-  // Not killed: the bench first ends the server that it started.
+  // SIGTERM instead of SIGKILL: the bench first ends the server that it started.
   const child = endingWithUs(bench, "SIGTERM");
   return new Promise((resolve, reject) => {
     child.once("error", reject);

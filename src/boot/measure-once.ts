@@ -9,12 +9,12 @@ import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet } from "../fleet/fleet.js";
 import { runFirstBench } from "./first-bench.js";
 
-/** Attached servers become ready in their own time. */
+/** Waits without a limit: attached servers become ready in their own time. */
 async function whenReady(fleet: Fleet): Promise<void> {
   while (!fleet.instances().some(({ state }) => state === "ready")) await wait(1000);
 }
 
-/** A failed measurement is noted; the fleet serves on. */
+/** A failed measurement is logged; the fleet continues to serve. */
 export async function measureOnce(
   fleet: Fleet,
   config: FleetConfig,

@@ -10,7 +10,7 @@ import { locateModel } from "../formats/locate-model.js";
 /** Engines that accept a repository's folder in place of its name. */
 const TAKE_FOLDERS: readonly ModelEntry["engine"][] = ["vllm", "sglang"];
 
-/** The model's hf: name; undefined for a local model and for one that the engine finds itself. */
+/** The model's hf: name; undefined for a local model, and for a model that the engine itself finds. */
 export function hubSpecOf({ engine, model }: Pick<ModelEntry, "engine" | "model">): string | undefined {
   if (model === undefined) return undefined;
   if (model.startsWith("hf:")) return model;
@@ -21,7 +21,7 @@ export function hubSpecOf({ engine, model }: Pick<ModelEntry, "engine" | "model"
 /** Engines that read their model from a local file. */
 const READ_FILES: readonly ModelEntry["engine"][] = ["millrace", "llama-server"];
 
-/** Throws file_unreadable: without its model, an engine would be restarted for ever. */
+/** Throws file_unreadable: without its model, an engine would restart forever. */
 function assertHere({ name, engine, model }: ModelEntry): void {
   if (model === undefined || existsSync(model)) return;
   if (!READ_FILES.includes(engine) && !isAbsolute(model)) return;

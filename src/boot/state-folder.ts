@@ -2,9 +2,7 @@
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 
-/**
- * Throws file_unreadable before anything is started: without the folder, the machine would keep neither report nor key.
- */
+/** Throws file_unreadable before any start: without the folder, the machine could keep neither report nor key. */
 export function makeStateFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });

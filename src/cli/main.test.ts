@@ -1,4 +1,4 @@
-/** Commands that need no engine, from arguments to output, errors and exit codes. */
+/** Commands without an engine, from arguments to output, errors and exit codes. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -252,7 +252,7 @@ describe("inspect", () => {
     const { stdout } = await runMain("inspect", "--model", fixture("hf/olmo3"), "--concurrency", "1", "--json");
     const { model } = JSON.parse(stdout);
     const bytesOfLayer = model.memory[0].bytesPerToken / 4;
-    // One layer of four keeps all 256 tokens. The others keep a window of 16 beside a step of 128, and the block they
+    // One layer of four keeps all 256 tokens. The others keep a window of 16, a step of 128, and the block that both
     // share.
     expect(model.memory[0].kvBytes).toBe(bytesOfLayer * (256 + 3 * (16 + 128 + 16)));
   });
@@ -308,7 +308,7 @@ test.each([40, 60, 100])("help fits a terminal of %i columns", async (width) => 
   vi.stubEnv("COLUMNS", String(width));
   for (const args of [["--help"], ["serve", "--help"], ["generate", "--help"], ["bench", "run", "--help"]]) {
     const lines = (await runMain(...args)).stdout.split("\n");
-    // A flag with its value is not broken, nor is a word or the line of usage.
+    // Flags with a value, words and the usage line are not broken.
     const isTooLong = (line: string) => line.length > width && !/^(Usage: .*| *(-\S+ <.*>|\S+))$/.test(line);
     expect(lines.filter(isTooLong)).toEqual([]);
     expect(lines.length).toBeGreaterThan(10);

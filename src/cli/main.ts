@@ -1,6 +1,7 @@
 /**
- * The command line: the list of commands, the default command, and errors. Only the command that is called is loaded
- * (all of them take three times as long as the rest of a start), and its work is loaded when it runs.
+ * The command line: the list of commands, the default command, and errors. Only the called command is loaded (all of
+ * them
+ * take three times as long as the rest of a start), and its work is loaded when it runs.
  */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
@@ -51,7 +52,9 @@ const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<Co
   completion: async () => (await import("./commands/completion.js")).completionCommand(() => createProgram([])),
 };
 
-/** @param words command and arguments; without a command's name (the help, an alias, a slip) all commands are there */
+/**
+ * @param words command and arguments; without a command's name (the help, an alias, a slip), all commands are loaded
+ */
 export async function createProgram(words: readonly string[]): Promise<Command> {
   const program = new Command("millrace")
     .description("Serves open-weight language models, fast and exact. The default command is serve.")
@@ -70,19 +73,19 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
       getErrHelpWidth: helpWidth,
     });
   }
-  // Flags behind a subcommand's name are the subcommand's own, as those of `tune speculation`.
+  // Flags after a subcommand's name belong to the subcommand, as in `tune speculation`.
   if (wanted.length === 1 && commands[0]!.commands.length > 0) program.enablePositionalOptions();
   for (const command of commands) program.addCommand(command);
   return program;
 }
 
-/** Commands whose first word may be a flag's value, as other engines' commands take the model. */
+/** Commands whose first word may be a flag's value, like the model in other engines' commands. */
 const FIRST_WORDS: ReadonlyMap<string, string> = new Map([
   ...["serve", "engine", "generate", "chat", "inspect"].map((command) => [command, "--model"] as const),
   ["tokenize", "--text"],
 ]);
 
-/** @returns the words, with the flag inserted before a value that directly follows the command */
+/** @returns the words, with the flag inserted before a value directly after the command */
 function withFirstFlag([command = "", value = "-", ...others]: readonly string[]): readonly string[] | undefined {
   const flag = FIRST_WORDS.get(command);
   if (flag === undefined || value.startsWith("-")) return undefined;

@@ -1,6 +1,6 @@
-/** Waits and time limits that an abort signal ends early. */
+/** Waits and time limits that an abort signal can end early. */
 
-/** Resolves after `ms`, or as soon as `signal` is aborted. */
+/** Resolves after `ms`, or as soon as `signal` aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -14,10 +14,10 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** If a timer fires this late, this process was blocked and may not have read an answer that has arrived. */
+/** If a timer fires this late, the process was blocked and may have an unread answer. */
 const LATE_MS = 250;
 
-/** Runs a task whose signal is aborted after `ms`, or together with `signal`. */
+/** Runs a task with a signal that aborts after `ms`, or together with `signal`. */
 export async function within<T>(
   ms: number,
   signal: AbortSignal,
@@ -40,7 +40,7 @@ export async function within<T>(
   }
 }
 
-/** A controller whose signal is aborted together with any of `signals`; `dispose` removes its listeners from them. */
+/** A controller that aborts together with any of `signals`; `dispose` removes its listeners from them. */
 export function eitherOf(...signals: readonly AbortSignal[]): AbortController & { dispose(): void } {
   const controller = new AbortController();
   const abort = (): void => controller.abort();

@@ -1,16 +1,17 @@
 /**
- * The administrator's key, which allows changes of a server. It comes in a header, which no other site's page can make
+ * The administrator's key, which allows changes of a server. It comes in a header, which another site's page cannot
+ * make
  * a browser send.
  */
 import { createKeyCheck } from "./api-keys.js";
 import { MillraceError } from "./errors.js";
 
-/** A server without an administrator has no paths for one. @param remedy how it gets a key */
+/** The error for an administrator's path on a server without such a key. @param remedy how the server gets a key */
 export const noAdminKey = (remedy: string): MillraceError =>
   new MillraceError("not_found", "expected a configured admin-key, got none", { hint: remedy });
 
 /**
- * Throws not_found where there is no such key, and invalid_api_key.
+ * Throws not_found if the server has no such key, and invalid_api_key.
  *
  * @param remedy how the server gets a key
  */

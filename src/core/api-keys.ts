@@ -7,25 +7,25 @@ function digest(text: string): Buffer {
 }
 
 /**
- * Internal name of a key's tenant: stable over restarts, and no help in guessing the key or the digest compared below.
+ * Internal name of a key's tenant: stable over restarts, and useless for guessing the key or the digest compared below.
  */
 function tenantOf(key: string): string {
   return digest(`tenant of ${key}`).toString("hex", 0, 16);
 }
 
-/** The requests of a server without keys are all of one tenant. */
+/** All requests of a server without keys belong to one tenant. */
 const NOBODY = "";
 
-/** The tenant that the Authorization and x-api-key headers speak for. */
+/** The tenant of the Authorization and x-api-key headers. */
 export type KeyCheck = (authorization: string | undefined, apiKey: string | undefined) => string;
 
-/** The texts of keys in the headers, the one of Authorization first. */
+/** The keys in the headers, that of Authorization first. */
 export function givenKeys(authorization: string | undefined, apiKey: string | undefined): readonly string[] {
   const bearer = /^Bearer +(\S+)\s*$/i.exec(authorization ?? "")?.[1];
   return [bearer, apiKey?.trim()].filter((key) => key !== undefined && key !== "") as string[];
 }
 
-/** @param expected the kind of key that would do, in words */
+/** @param expected the accepted kind of key, in words */
 export function noValidKey(given: readonly string[], expected = "a valid API key"): MillraceError {
   return new MillraceError(
     "invalid_api_key",
@@ -36,8 +36,8 @@ export function noValidKey(given: readonly string[], expected = "a valid API key
 
 /**
  * Returns a function that finds the headers' key among the known ones and returns its index. The function throws
- * invalid_api_key if no header has a known key. If both headers have one, that of Authorization counts.
- * @param expected the kind of key that would do, in words
+ * invalid_api_key if no header has a known key. If both headers have one, Authorization counts.
+ * @param expected the accepted kind of key, in words
  */
 export function createKeySearch(
   apiKeys: readonly string[],
@@ -49,8 +49,8 @@ export function createKeySearch(
     let matched = -1;
     for (const key of [...given].reverse()) {
       const actual = digest(key);
-      // Every key is compared, and the match is taken over without a branch, so that the time does not tell which one
-      // it was.
+      // Every key is compared, and a match is recorded without a branch, so that the time does not reveal which key
+      // matched.
       digests.forEach((each, index) => {
         matched += Number(timingSafeEqual(each, actual)) * (index - matched);
       });

@@ -1,2 +1,2 @@
-/** How a gateway tells an engine of ours that a request, such as a line of a batch, is to delay no other. */
+/** The header by which a gateway marks a request for our engine, such as a batch line, that must not delay others. */
 export const BACKGROUND_HEADER = "x-millrace-background";

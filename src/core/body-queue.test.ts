@@ -1,6 +1,5 @@
 /**
- * Turns of large bodies in their one thread: whose is next, what leaves, what is refused, and what is left when the
- * thread ends.
+ * Turns of large bodies in their one thread: the order, cancellations, refusals, and the state after the thread's end.
  */
 import { Worker } from "node:worker_threads";
 import { afterEach, expect, test, vi } from "vitest";
@@ -11,7 +10,7 @@ afterEach(() => vi.restoreAllMocks());
 
 const bytesOf = (value: object): Uint8Array => Uint8Array.from(Buffer.from(JSON.stringify(value)));
 
-/** All come at once, in this order; a body's tenant is the first letter of its name. */
+/** All arrive at once, in this order; a body's tenant is the first letter of its name. */
 function send(queue: BodyQueue, names: readonly string[], bytes = (name: string) => bytesOf(largeBody(name))) {
   const ended: string[] = [];
   const leave = new Map<string, () => void>();
@@ -42,10 +41,10 @@ test("turns are shared out by bytes: several small bodies go for one large one",
 });
 
 test("who has many bytes waiting is told to come back, and nobody else", async () => {
-  // The thread refuses it as soon as it has looked at it.
+  // The thread refuses this body as soon as it has scanned it.
   const large = Uint8Array.from(Buffer.from("[".repeat(8 * 1024 * 1024 + 1))).subarray(1);
   const numFit = MAX_WAITING_BYTES / large.length;
-  // The first is in the thread, and does not wait.
+  // The first body is in the thread already, so it does not wait.
   const names = [...several("a", numFit + 2), "b0"];
   const queue = new BodyQueue();
   const { ended, whenEnded } = send(queue, names, () => large);

@@ -6,18 +6,18 @@ import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairThread } from "./fair-thread.js";
 
 /**
- * Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine
- * takes, four of a gateway's.
+ * Upper bound for one tenant, beside the body in the thread: sixteen of an engine's largest bodies, four of a
+ * gateway's.
  */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
-/** Roughly the time that the thread takes for MAX_WAITING_BYTES. */
+/** About the thread's time for MAX_WAITING_BYTES. */
 const RETRY_AFTER_SECONDS = 5;
 
 export interface BodyOrigin {
-  /** The field that may hold long lists of token ids; absent: none may. */
+  /** The field that may hold long lists of token ids; absent: no field may. */
   readonly idField?: string | undefined;
-  /** Large bodies are read by turns between tenants. */
+  /** Tenants take turns in reading large bodies. */
   readonly tenant: string;
   /** Receives a function that gives up the wait. Not called for small bodies, which do not wait. */
   readonly onWait: (leave: () => void) => void;
@@ -31,7 +31,7 @@ export class BodyQueue {
   });
 
   /**
-   * Rejects with the fault of the body, or with body_queue.
+   * Rejects with the body's fault, or with body_queue.
    * @param bytes may be moved to the thread, so the caller must not use them afterwards
    */
   async read(bytes: Uint8Array, { idField, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
@@ -45,7 +45,7 @@ export class BodyQueue {
   }
 }
 
-/** Copies bytes that share their memory with others, which must not be moved with them. */
+/** Copies bytes that share memory with others, since moving them would take that memory along. */
 function movable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
   return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : new Uint8Array(bytes);

@@ -1,7 +1,4 @@
-/**
- * Bodies as JSON, the large ones by way of their thread: what comes out is what JSON.parse gives, or a refusal that
- * names the bound.
- */
+/** Bodies as JSON, large ones through their thread: the result equals JSON.parse's, or a refusal names the limit. */
 import { describe, expect, test, vi } from "vitest";
 import { readBody } from "./body-reader.js";
 import { LARGE_BODY_BYTES, MAX_JSON_ESCAPES, MAX_JSON_MARKS, shapeOf } from "./json-body.js";

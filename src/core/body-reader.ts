@@ -1,6 +1,6 @@
 /**
- * Reads bodies of requests as JSON. A thread checks and decodes large bodies and takes lists of token ids out of them.
- * The main thread parses the rest, whose number of JSON parts is bounded, because a part costs more than its bytes.
+ * Reads bodies of requests as JSON. A thread checks and decodes large bodies and extracts lists of token ids. The main
+ * thread parses the rest, whose number of JSON parts is bounded, since a part costs more than its bytes.
  */
 import { type BodyOrigin, BodyQueue } from "./body-queue.js";
 import type { IdLists } from "./body-thread.js";
@@ -18,9 +18,9 @@ import {
 const queue = new BodyQueue();
 
 interface ReadBody {
-  /** Long lists of token ids, in the field that may hold them, are Int32Arrays. */
+  /** Long lists of token ids, in the field that may hold them, become Int32Arrays. */
   readonly body: JsonObject;
-  /** The bytes passed in may have been transferred to the thread. */
+  /** The original bytes may have been transferred to the thread. */
   readonly bytes: Buffer;
 }
 
@@ -47,7 +47,7 @@ export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<R
   return { body, bytes: Buffer.from(answer.bytes.buffer) };
 }
 
-/** Puts the lists back into the fields they were taken from. */
+/** Puts the lists back into their fields. */
 function withLists(body: JsonObject, lists: IdLists): JsonObject {
   if (Object.keys(lists).length === 0) return body;
   const whole: Record<string, unknown> = { ...body };

@@ -1,17 +1,17 @@
-/** The thread that looks over large bodies, one message each; see body-reader.ts. */
+/** The thread that scans large bodies, one message each; see body-reader.ts. */
 import { parentPort } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "./errors.js";
 import { assertFewMarks, assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf, tooManyMarks } from "./json-body.js";
 
-/** By field: a list of ids, or with lengths the ids of several, one after another. */
+/** Field → a list of ids; with `lengths`, several lists of ids, one after another. */
 export type IdLists = Readonly<
   Record<string, { readonly ids: Int32Array<ArrayBuffer>; readonly lengths: Int32Array<ArrayBuffer> | undefined }>
 >;
 
 export interface LookedOver {
-  /** The body as it came. */
+  /** The body's original bytes. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** JSON of few enough parts, without the lists. */
+  /** JSON within the limit of parts, without the lists. */
   readonly text: string;
   readonly lists: IdLists;
   /** Number of members of all objects in the bytes; a name that occurs twice in an object counts twice. */
@@ -24,11 +24,11 @@ export type FromBodyThread =
 
 export interface ToBodyThread {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The field that may hold lists of token ids; absent: none may. */
+  /** The field that may hold lists of token ids; absent: no field may. */
   readonly idField: string | undefined;
 }
 
-/** @returns the text and the lists taken out of it. Throws the coded error of a faulty body. */
+/** @returns the text, and the lists extracted from it. Throws a faulty body's coded error. */
 function lookOver({ bytes, idField }: ToBodyThread): Omit<LookedOver, "bytes"> {
   const shape = shapeOf(bytes, MAX_JSON_MARKS);
   assertShape(shape);
@@ -39,7 +39,7 @@ function lookOver({ bytes, idField }: ToBodyThread): Omit<LookedOver, "bytes"> {
   const list = idField === undefined ? undefined : idsOf(rest[idField]);
   if (idField === undefined || list === undefined) throw tooManyMarks();
   delete rest[idField];
-  // Checked before the rest is serialised: with another long list in it, serialising takes longer than everything else.
+  // Checked before the rest is serialised, since with another long list that would take longer than all other steps.
   assertFewMarks(shape.numMarks - (list.ids.length - (list.lengths?.length ?? 1)));
   return { text: JSON.stringify(rest), lists: { [idField]: list }, numMembers };
 }

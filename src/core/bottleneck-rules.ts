@@ -1,6 +1,6 @@
 /**
- * Rules that find a server's bottleneck. `millrace tune` and the dashboard share them, so that the same figures lead to
- * the same finding.
+ * Rules that find a server's bottleneck. `millrace tune` and the dashboard share them, so that equal figures lead to
+ * equal findings.
  */
 
 const KV_FULL = 0.9;
@@ -10,7 +10,7 @@ const MOSTLY_PREFILL = 0.5;
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
 /**
- * Whether KV memory would be full with one more request that needs as much as each running one.
+ * Whether one more request, with as much KV memory as each running one, would fill it.
  * @param kvUse share of 1
  */
 export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
@@ -19,15 +19,15 @@ export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
 export const isKvFull = (kvUse: number): boolean => kvUse > KV_FULL;
 
 /**
- * The finding if the host is the bottleneck; undefined otherwise.
- * @param kernelShare share of the steps' time that the kernels take
+ * The finding if the host is the bottleneck, otherwise undefined.
+ * @param kernelShare the kernels' share of the steps' time
  */
 export function hostFinding(kernelShare: number | undefined): string | undefined {
   if (kernelShare === undefined || kernelShare >= KERNELS_IDLE) return undefined;
   return `the kernels compute in ${percent(kernelShare)} of the steps' time`;
 }
 
-/** The finding if prompts are the bottleneck; undefined otherwise. @param promptShare share of the steps' time */
+/** The finding if prompts are the bottleneck, otherwise undefined. @param promptShare share of the steps' time */
 export function prefillFinding(promptShare: number | undefined): string | undefined {
   if (promptShare === undefined || promptShare < MOSTLY_PREFILL) return undefined;
   return `${percent(promptShare)} of the steps' time is for prompts`;

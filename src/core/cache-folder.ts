@@ -1,12 +1,12 @@
-/** Where files that can be made again are kept. */
+/** Folders for files that can be created again. */
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 
-/** MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace. */
+/** MILLRACE_CACHE, otherwise $XDG_CACHE_HOME/millrace, otherwise ~/.cache/millrace. */
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): string {
   const { MILLRACE_CACHE: own, XDG_CACHE_HOME: shared } = environment;
   if (own !== undefined && own !== "") return own;
-  // A relative XDG_CACHE_HOME is to be ignored, says the XDG Base Directory Specification.
+  // The XDG Base Directory Specification says to ignore a relative XDG_CACHE_HOME.
   if (shared !== undefined && isAbsolute(shared)) return join(shared, "millrace");
   return join(homedir(), ".cache", "millrace");
 }

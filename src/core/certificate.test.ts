@@ -69,7 +69,7 @@ test("files that are not there, or no files, are named", () => {
   );
 });
 
-/** A watch over a pair in a folder, with what it passes on and logs. */
+/** A watch over a pair in a folder, with the pairs that it passes on and its log. */
 function watched(toMs: number) {
   const folder = tempTree({});
   const files = writeCertificate(folder, makeCertificate({ toMs }));

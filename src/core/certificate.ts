@@ -1,6 +1,6 @@
 /**
- * A server's certificate and its private key: two files, checked against each other, and read again when they are
- * renewed.
+ * A server's certificate and its private key: two files, checked against each other, and read again after their
+ * renewal.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { statSync } from "node:fs";
@@ -9,7 +9,7 @@ import { MillraceError } from "./errors.js";
 import { readText } from "./read-text.js";
 
 export interface CertificateFiles {
-  /** PEM: the server's certificate, then those between it and its authority's. */
+  /** PEM: the server's certificate, then the certificates between it and its authority's. */
   readonly certfile: string;
   /** PEM, without a passphrase. */
   readonly keyfile: string;
@@ -26,7 +26,7 @@ interface CertificateSettings {
   readonly sslKeyfile?: string | undefined;
 }
 
-/** Of a command's flags, or of a file's keys. Undefined: the server speaks plain HTTP. */
+/** The files in a command's flags, or in a configuration's keys. Undefined: the server speaks plain HTTP. */
 export function certificateFilesOf({ sslCertfile, sslKeyfile }: CertificateSettings): CertificateFiles | undefined {
   if (sslCertfile === undefined || sslKeyfile === undefined) return undefined;
   return { certfile: sslCertfile, keyfile: sslKeyfile };
@@ -69,7 +69,7 @@ function assertInForce({ validFrom, validTo }: X509Certificate, file: string, no
   if (nowMs > Date.parse(validTo)) throw invalid(expected, `one that ended on ${validTo}`, "renew the certificate");
 }
 
-/** Throws file_unreadable, or certificate_invalid for a pair that no client could be served with. */
+/** Throws file_unreadable, or certificate_invalid for a pair that cannot serve any client. */
 export function readCertificate({ certfile, keyfile }: CertificateFiles, nowMs = Date.now()): Certificate {
   const cert = readText(certfile, "the server's certificate");
   const key = readText(keyfile, "the certificate's private key");
@@ -96,17 +96,17 @@ interface WatchLogger {
 
 const LOOK_MS = 10_000;
 const DAY_MS = 86_400_000;
-/** Programs that renew certificates do so at the latest a month before the end. */
+/** Renewal programs run at the latest a month before the end. */
 const DAYS_OF_WARNING = 14;
 
-/** Tells the files apart from others under their names, also behind symbolic links. */
+/** Identifies the file behind a path and symbolic links. */
 function markOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false });
-  // The time of the last change tells of new rights, too: a renewed key may become readable after it was written.
+  // The time of the last change also covers rights: a renewed key may become readable only after its writing.
   return found === undefined ? "" : `${found.ino} ${found.mtimeMs} ${found.ctimeMs} ${found.size}`;
 }
 
-/** Reads the two files again whenever one of them changes. Files that are wrong change nothing. */
+/** Reads both files again whenever one of them changes. Invalid files change nothing. */
 export class CertificateWatch {
   #marks: string;
   #warnedOfDays = Number.POSITIVE_INFINITY;
@@ -160,7 +160,7 @@ export class CertificateWatch {
       const ends = new Date(this.endsMs).toISOString();
       this.logger.info({ certfile: this.files.certfile, ends }, "the server's certificate was renewed");
     } catch (thrown) {
-      // The two files are seldom written at one time: the second one's change is read as well.
+      // The two files rarely change at once; the second one's change triggers another read.
       const { message } = thrown as Error;
       this.logger.warn({ err: thrown }, `the server's new certificate is not used, the one before stays: ${message}`);
     }

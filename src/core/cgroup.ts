@@ -1,20 +1,20 @@
-/** Where this process's control groups are, and the small text files of /proc and /sys. */
+/** Finds this process's control groups, and reads small text files of /proc and /sys. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The file's text, trimmed; undefined if there is no such file or it cannot be read. */
+/** The file's text, trimmed; undefined if the file is missing or unreadable. */
 export function readText(path: string): string | undefined {
   try {
     return existsSync(path) ? readFileSync(path, "utf8").trim() : undefined;
   } catch {
-    // Some files below /sys and /proc may exist and yet refuse to be read; that is the same as not knowing.
+    // Some files below /sys and /proc exist but refuse to be read; they count as missing.
     return undefined;
   }
 }
 
 /**
- * The process's own cgroup and those above it: a limit may be set on any.
- * @param controller of version 1; absent: version 2
+ * The process's own cgroup and its ancestors, since each may have a limit.
+ * @param controller controller of version 1; absent: version 2
  */
 export function cgroupFolders(root: string, controller?: string): readonly string[] {
   const lines = (readText(join(root, "proc/self/cgroup")) ?? "").split("\n").map((line) => line.split(":"));

@@ -1,7 +1,7 @@
-/** Ends children, with the processes that they started, at the latest when this process ends. */
+/** Ends child processes, with their own children, at the latest when this process ends. */
 import type { ChildProcess } from "node:child_process";
 
-/** Kills the child when this process exits first. @param signal SIGTERM for a child that ends its own children */
+/** Kills the child if this process exits first. @param signal SIGTERM for a child that ends its own children */
 export function endingWithUs<Child extends ChildProcess>(child: Child, signal: NodeJS.Signals = "SIGKILL"): Child {
   const kill = () => killGroup(child, signal);
   process.once("exit", kill);
@@ -9,7 +9,7 @@ export function endingWithUs<Child extends ChildProcess>(child: Child, signal: N
   return child;
 }
 
-/** Signals a child and, if it has a process group of its own, the processes that it started. */
+/** Signals a child and, if it leads a process group, the processes that it started. */
 export function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   child.kill(signal);
   try {

@@ -1,7 +1,7 @@
 /**
- * The parts of an error that may be logged. Above `debug` the log holds no text of clients: their prompts, their names
- * for fields and models, their grammars. Messages quote such things, so there only the code is logged, unless the
- * messages of that code are made of our own words, numbers and file names.
+ * The parts of an error that may be logged. Above `debug`, the log holds no text from clients: prompts, names of fields
+ * and models, grammars. Messages quote such text, so only the code is logged there, unless all messages of that code
+ * consist of our own words, numbers and file names.
  */
 import type { ErrorCode, MillraceError } from "./errors.js";
 
@@ -37,12 +37,12 @@ export function loggedMessage(what: string, error: MillraceError): string {
   return OWN_WORDS.has(error.code) ? `${what}: ${error.message}` : what;
 }
 
-/** The parts left out above, for `debug`; undefined: none. */
+/** The parts that `loggedMessage` leaves out, for `debug`; undefined: none. */
 export function messageLeftOut(error: MillraceError): string | undefined {
   return OWN_WORDS.has(error.code) ? undefined : error.message;
 }
 
-/** The stack of an unforeseen error, without its message. */
+/** The stack of an unexpected error, without its message. */
 export function originOf(thrown: unknown): { readonly type: string; readonly stack: string } {
   if (!(thrown instanceof Error)) return { type: typeof thrown, stack: "" };
   const { name, message, stack = "" } = thrown;

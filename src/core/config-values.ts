@@ -27,7 +27,7 @@ export const text = (title = "text"): z.ZodString => z.string().min(1).meta({ ti
 
 export const integer = (min: number, max: number): z.ZodNumber => z.number().int().min(min).max(max);
 
-/** A value that only `reveal` returns: logs, JSON and errors never contain it. */
+/** A value that only `reveal` returns; logs, JSON and errors never contain it. */
 export class Secret {
   readonly #value: string;
 
@@ -59,7 +59,7 @@ function variableOf(written: string): string | undefined {
 
 /**
  * A secret, resolved when the file is read, so that a missing variable is reported before anything starts. `writeOnly`
- * is JSON Schema's mark of a secret, by which messages and rendered files know the place.
+ * is JSON Schema's mark of a secret, which messages and rendered files go by.
  */
 export const secret = (environment: NodeJS.ProcessEnv) =>
   z
@@ -79,7 +79,7 @@ export const secret = (environment: NodeJS.ProcessEnv) =>
       return z.NEVER;
     });
 
-/** A text that `parse` turns into a value; undefined: it cannot. */
+/** A text that `parse` turns into a value; undefined marks an invalid one. */
 export function parsed<T>(
   title: string,
   examples: readonly string[],
@@ -104,7 +104,7 @@ const DURATION = /^\d+(\.\d+)?(ms|s|m|h)$/;
 /** A duration in milliseconds. */
 export const duration = () => parsed("a duration of at most 24 days", DURATIONS, DURATION, parseDurationMs);
 
-/** A time limit in milliseconds. 0 is refused, since the limit would be over at once. */
+/** A time limit in milliseconds. 0 is refused, since such a limit ends at once. */
 export const timeLimit = () =>
   parsed("a duration above 0 and of at most 24 days", DURATIONS, DURATION, (written) => {
     const ms = parseDurationMs(written);

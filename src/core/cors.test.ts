@@ -38,7 +38,7 @@ describe("on loopback, without keys", () => {
     ["127.0.0.1:8000", "http://localhost:8000"],
     ["127.0.0.1:8000", "null"],
     ["127.0.0.1:8000", "file://"],
-    // A page whose name was pointed here after it was loaded.
+    // A page whose name was redirected here after it loaded.
     ["evil.example:8000", "http://evil.example:8000"],
     ["evil.example:8000", undefined],
     ["127.0.0.1.evil.example", undefined],

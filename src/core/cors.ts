@@ -1,6 +1,6 @@
 /**
- * The web pages that may use a server from their visitors' browsers. Headers are kept as a plain record because
- * streamed answers are written past Hono.
+ * The web pages that may use a server from their visitors' browsers. Headers are a plain record, since streamed answers
+ * bypass Hono.
  */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
@@ -10,37 +10,39 @@ import { isLoopback } from "./loopback.js";
 export type HeaderRecord = Readonly<Record<string, string>>;
 
 export interface PagePolicy {
-  /** Origins whose pages may call; `*`: any. Credentials (cookies) are never allowed. */
+  /** Origins whose pages may call; `*`: all. Credentials (cookies) are never allowed. */
   readonly origins: readonly string[];
   /**
-   * Requests of other pages are refused, not only hidden from those pages: without keys, nothing else distinguishes a
-   * page's request from its visitor's own.
+   * Refuses other pages' requests instead of only hiding the answers: without keys, nothing else distinguishes a page's
+   * request from its visitor's own.
    */
   readonly refusesOthers: boolean;
-  /** The configured host that the server listens on. */
+  /** The configured host of the server. */
   readonly listensOn: string;
 }
 
-/** Every page may do everything. */
+/** Every page may make every request. */
 export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, listensOn: "127.0.0.1" };
 
 /**
- * @param said the configured origins; undefined: all pages if there are keys, since pages need a key like every client,
- * and otherwise only the server's own pages
+ * @param said the configured origins; undefined: with keys all pages, since a page needs a key like every client;
+ *   without
+ * keys only the server's own pages
  */
 export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean, host: string): PagePolicy {
   const origins = said ?? (hasKeys ? ["*"] : []);
   return { origins, refusesOthers: !hasKeys && !origins.includes("*"), listensOn: host };
 }
 
-/** @param name in small letters */
+/** @param name in lower case */
 export type HeaderOf = (name: "origin" | "host" | "sec-fetch-site" | "user-agent") => string | undefined;
 
 /**
- * Throws `forbidden` for pages that may not call. Among them are pages that use DNS rebinding: their own name was
- * pointed at the server after they were loaded. The browser takes such a page for the server's own, and only the name
- * in Host gives it away; so Host must hold a name that no other site can point here, or one that the operator has
- * configured.
+ * Throws `forbidden` for pages that may not call, including pages that use DNS rebinding: their own name was redirected
+ * to
+ * the server after they loaded. The browser takes such a page for the server's own, and only the name in Host reveals
+ * it;
+ * so Host must have a name that no other site can point here, or one that the operator has configured.
  */
 export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void {
   if (!policy.refusesOthers) return;
@@ -51,14 +53,14 @@ export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void 
   if (!isOwn) throw refused("a page of this server, or of an origin it allows", `one of ${origin.slice(0, 80)}`);
   if (policy.origins.some((allowed) => hostOf(allowed) === host)) return;
   if (isTrustedName(nameOf(host), policy.listensOn)) return;
-  // A server that listens beyond loopback may be reached under any name; only pages must not choose the name.
+  // A server that listens beyond loopback may be reached under any name; only for pages, the name is restricted.
   if (!isLoopback(policy.listensOn) && !isBrowser(headerOf)) return;
   throw refused("an address or a local name in Host, or the name of an origin it allows", host.slice(0, 80));
 }
 
 /**
- * Origin comes with everything but a page's own GET, and Sec-Fetch-Site only to addresses that browsers trust, so the
- * browser's name counts as well. Sec-Fetch-Mode would not do: Node's fetch sends it. PowerShell calls itself Mozilla,
+ * Origin comes with all requests but a page's own GET, and Sec-Fetch-Site only to addresses that browsers trust, so the
+ * User-Agent counts as well. Sec-Fetch-Mode is unsuitable: Node's fetch sends it. PowerShell's User-Agent has Mozilla
  * too.
  */
 function isBrowser(headerOf: HeaderOf): boolean {
@@ -76,7 +78,7 @@ function hostOf(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
-/** Without port, brackets, and the dot that ends a full name. */
+/** Without port, brackets, and a fully qualified name's final dot. */
 function nameOf(host: string): string {
   return host
     .replace(/:\d+$/, "")
@@ -84,11 +86,12 @@ function nameOf(host: string): string {
     .replace(/\.$/, "");
 }
 
-/** Domains of machines nearby, for which no public name server answers. */
+/** Domains of nearby machines; public name servers do not answer for them. */
 const LOCAL_DOMAIN = /\.(?:localhost|local|lan|internal|home\.arpa)$/;
 
 /**
- * One that a page cannot have pointed here: an address, a local name, the machine's own one, or the configured host.
+ * Whether a page cannot have redirected the name: an address, a local name, the machine's own name, or the configured
+ * host.
  */
 function isTrustedName(name: string, listensOn: string): boolean {
   if (isIP(name) !== 0 || !name.includes(".") || LOCAL_DOMAIN.test(name)) return true;
@@ -106,7 +109,7 @@ export function corsHeaders(origin: string | undefined, { origins }: PagePolicy)
   return { "Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": EXPOSED, Vary: "Origin" };
 }
 
-/** Headers by which the app's own pages are recognised; other pages are never allowed to send them. */
+/** Headers that identify the app's own pages; other pages may never send them. */
 const OWN_HEADERS = ["x-csrf-token", "x-forwarded-host"];
 
 function grantable(requestedHeaders: string | undefined): string | undefined {
@@ -114,7 +117,7 @@ function grantable(requestedHeaders: string | undefined): string | undefined {
   return names?.join(",");
 }
 
-/** A preflight's answer; an origin that is not allowed gets no permission and the browser stops there. */
+/** A preflight's answer; a disallowed origin gets no permission, and the browser stops there. */
 export function preflightHeaders(
   origin: string | undefined,
   requestedHeaders: string | undefined,
@@ -125,7 +128,7 @@ export function preflightHeaders(
   return {
     ...base,
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
-    // Authorization is never covered by a wildcard, so the asked-for names are granted by name.
+    // A wildcard never covers Authorization, so the requested names are granted by name.
     "Access-Control-Allow-Headers": grantable(requestedHeaders) ?? "Authorization, Content-Type, X-Request-Id",
     "Access-Control-Max-Age": "86400",
   };

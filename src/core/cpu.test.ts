@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { cpuCores, cpusByCore, defaultNumThreads, numaNodes, parseCpuList } from "./cpu.js";
 
-/** A machine's /proc and /sys: allowed CPUs, each CPU's siblings, and whatever else is given. */
+/** A machine's /proc and /sys: allowed CPUs, each CPU's siblings, and further given files. */
 function machine(allowed: string, siblings: readonly string[], more: Readonly<Record<string, string>> = {}): string {
   const topology = siblings.map((list, cpu) => [
     `sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`,

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { cgroupFolders, readText } from "./cgroup.js";
 
 export interface CpuCores {
-  /** Hardware threads this process may run on. */
+  /** Hardware threads that this process may run on. */
   readonly numAvailable: number;
-  /** Physical cores among them; two hardware threads of a core share its arithmetic units. */
+  /** Number of physical cores with these threads; two hardware threads of a core share its arithmetic units. */
   readonly numPhysical: number;
-  /** CPUs' worth of time the cgroup allows; undefined = no limit. */
+  /** CPUs' worth of time that the cgroup allows; undefined: no limit. */
   readonly cgroupLimit: number | undefined;
 }
 
@@ -26,7 +26,7 @@ export function parseCpuList(list: string): number[] {
   });
 }
 
-/** The tightest quota of the process's own cgroup and those above it. */
+/** The tightest quota of the process's own cgroup and its ancestors. */
 function cgroupCpuLimit(root: string): number | undefined {
   const quotas = [
     ...cgroupFolders(root).map((folder) => (readText(join(folder, "cpu.max")) ?? "").split(" ")),
@@ -38,13 +38,13 @@ function cgroupCpuLimit(root: string): number | undefined {
   return limits.length === 0 ? undefined : Math.min(...limits);
 }
 
-/** The CPUs of this process's affinity mask; empty where the OS does not tell. */
+/** The CPUs of this process's affinity mask; empty if the OS does not report them. */
 export function allowedCpus(root = "/"): number[] {
   const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(readText(join(root, "proc/self/status")) ?? "")?.[1];
   return allowed === undefined ? [] : parseCpuList(allowed);
 }
 
-/** The CPUs of each memory node; empty where the OS does not tell. */
+/** The CPUs of each memory node; empty if the OS does not report them. */
 export function numaNodes(root = "/"): readonly (readonly number[])[] {
   const folder = join(root, "sys/devices/system/node");
   const online = parseCpuList(readText(join(folder, "online")) ?? "");
@@ -52,9 +52,10 @@ export function numaNodes(root = "/"): readonly (readonly number[])[] {
 }
 
 /**
- * The CPUs of each physical core that this process may run on, ordered by memory node; empty where the OS does not
- * tell. Under a quota smaller than the cores, only the number of cores is known: each has an empty list, as every
- * process with a quota would otherwise choose the same CPUs.
+ * The CPUs of each physical core that this process may run on, ordered by memory node; empty if the OS does not report
+ * them. Under a quota smaller than the cores, only the number of cores is known: each has an empty list, since
+ * otherwise
+ * every process with a quota would choose the same CPUs.
  */
 export function cpusByCore(root = "/"): readonly (readonly number[])[] {
   const byCore = new Map<string, number[]>();
@@ -69,7 +70,7 @@ export function cpusByCore(root = "/"): readonly (readonly number[])[] {
   return numAllowed < cores.length ? Array.from({ length: numAllowed }, () => []) : cores;
 }
 
-/** @param root "/" except in tests, which lay out their own /proc and /sys */
+/** @param root "/" except in tests, which create their own /proc and /sys */
 export function cpuCores(root = "/", parallelism = availableParallelism()): CpuCores {
   const cpus = allowedCpus(root);
   const numAvailable = cpus.length > 0 ? Math.min(cpus.length, parallelism) : parallelism;
@@ -84,8 +85,8 @@ export function cpuCores(root = "/", parallelism = availableParallelism()): CpuC
 }
 
 /**
- * The default number of kernel threads: one per physical core. A quota rounds down, as one throttled thread stalls all
- * others.
+ * The default number of kernel threads: one per physical core. A quota rounds down, since one throttled thread stalls
+ * all others.
  */
 export function defaultNumThreads({ numPhysical, cgroupLimit }: CpuCores = cpuCores()): number {
   return Math.max(1, Math.min(numPhysical, Math.floor(cgroupLimit ?? numPhysical)));

@@ -1,6 +1,6 @@
 /**
- * Describes a client's value in error messages: numbers and short words verbatim, other values by kind and size (never
- * long text or nested data).
+ * Describes a client's value in error messages: numbers and short words verbatim, other values by kind and size, never
+ * long text or nested data.
  */
 export function describeValue(value: unknown): string {
   if (value === undefined) return "nothing";

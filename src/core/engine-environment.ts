@@ -1,9 +1,6 @@
-/** The environment that a started engine or server inherits from this process. */
+/** The environment that an engine or server inherits when this process starts it. */
 
-/**
- * Not inherited: these would set an engine's API key although nothing asks for one, and its clients here would be
- * refused.
- */
+/** Not inherited: these would give an engine an unrequested API key, and its clients here would be refused. */
 const KEY_VARIABLES = ["MILLRACE_API_KEY", "MILLRACE_ADMIN_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
 
 export const inheritedEnvironment = (): NodeJS.ProcessEnv =>

@@ -1,5 +1,6 @@
 /**
- * Errors as clients read them: OpenAI's body, Anthropic's and Ollama's, the same for an engine's server and for the
+ * Errors in the clients' forms: OpenAI's, Anthropic's and Ollama's bodies, the same from an engine's server and from
+ * the
  * gateway.
  */
 import { ERROR_CODES, type ErrorCode, MillraceError } from "./errors.js";
@@ -13,7 +14,7 @@ export interface ErrorBody {
   };
 }
 
-/** Anthropic's, with our code where its clients look for one. */
+/** Anthropic's body, with our code where its clients look for one. */
 export interface AnthropicErrorBody {
   readonly type: "error";
   readonly error: {
@@ -24,7 +25,7 @@ export interface AnthropicErrorBody {
   readonly request_id: string;
 }
 
-/** How one vendor's API tells of errors, on each of its paths. */
+/** The form of errors in one vendor's API, by path. */
 export interface ErrorDialect {
   errorBody(error: MillraceError, requestId: string): object;
   /** Sent beside X-Request-Id. */
@@ -54,8 +55,8 @@ function anthropicErrorType(status: number): string {
 }
 
 /**
- * The message for the client. The text of an unforeseen error may contain anything, so the client gets a pointer to the
- * log instead.
+ * The message for the client. An unexpected error's text may contain anything, so the client is referred to the log
+ * instead.
  */
 function clientMessage(error: MillraceError, requestId: string): string {
   if (error.code === "internal_error") {
@@ -82,10 +83,10 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
 }
 
 /**
- * The error that another of our servers reported by `errorBody`; undefined if the text is no such body. The error's
- * message includes the hint.
+ * The error in the `errorBody` of another of our servers; undefined if the text is no such body. The error's message
+ * includes the hint.
  *
- * @param keyHint how the reader gives a key, in place of the server's hint, which is about headers
+ * @param keyHint how the reader gives a key; replaces the server's hint, which is about headers
  */
 export function errorInBody(text: string, keyHint?: string): MillraceError | undefined {
   let error: Partial<Record<string, unknown>> | undefined | null;
@@ -101,7 +102,7 @@ export function errorInBody(text: string, keyHint?: string): MillraceError | und
   return new MillraceError(code, error.message.split("; ", 1)[0]!, { ...param, hint: keyHint });
 }
 
-/** Ollama's clients read one text; our code stands beside it. */
+/** Ollama's clients read one text; our code is a separate field. */
 export function ollamaErrorBody(
   error: MillraceError,
   requestId: string,

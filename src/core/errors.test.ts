@@ -24,7 +24,7 @@ test("docs/reference/errors.md documents every code once, in the same order, wit
   expect(documented).toEqual(expected);
 });
 
-/** Codes in quotes that are not merely compared with, in everything that raises errors. */
+/** Quoted codes, except in comparisons, in all sources that raise errors. */
 function raisedCodes(): Set<string> {
   const sources = ["src", "native"].flatMap((folder) =>
     readdirSync(join(packageRoot(), folder), { recursive: true, encoding: "utf8" })

@@ -1,16 +1,16 @@
 /**
- * Every error millrace raises on purpose: one class, one table of codes. `docs/reference/errors.md` documents each
+ * Every error that millrace raises on purpose: one class, one table of codes. `docs/reference/errors.md` documents each
  * code; a test compares the two.
  */
 
-/** Code → HTTP status when it reaches a client. */
+/** Code → HTTP status for clients. */
 const STATUS_BY_CODE = {
   // requests
   invalid_json: 400,
   invalid_request: 400,
   unknown_field: 400,
   unsupported_field: 400,
-  // Anthropic's own name: its client then sends whole conversations.
+  // Anthropic's own code: its client then sends complete conversations.
   thread_unsupported_request: 400,
   invalid_parameter: 400,
   empty_prompt: 400,
@@ -84,7 +84,7 @@ const STATUS_BY_CODE = {
   tokenizer_unsupported: 400,
   tokenizer_corrupt: 400,
   tokenizer_timeout: 500,
-  // Another instance can take the request.
+  // 503, since another instance can take the request.
   model_file_changed: 503,
   hub_spec: 400,
   hub_unreachable: 502,
@@ -135,7 +135,7 @@ export type ErrorCode = keyof typeof STATUS_BY_CODE;
 export const ERROR_CODES = Object.keys(STATUS_BY_CODE) as readonly ErrorCode[];
 
 interface ErrorDetails {
-  /** The remedy, for the reader. */
+  /** The remedy, addressed to the reader. */
   readonly hint?: string;
   /** Name of the request field at fault, as the client wrote it. */
   readonly param?: string;
@@ -170,14 +170,14 @@ export class MillraceError extends Error {
   }
 }
 
-/** Wraps anything thrown into a MillraceError, so that every boundary handles one type. */
+/** Wraps any thrown value into a MillraceError, so that every boundary handles one type. */
 export function toMillraceError(thrown: unknown, code: ErrorCode = "internal_error"): MillraceError {
   if (thrown instanceof MillraceError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return new MillraceError(code, message, { cause: thrown });
 }
 
-/** Plain-object form that survives a worker boundary. */
+/** Plain-object form that can cross a worker boundary. */
 export interface ErrorRecord {
   readonly code: ErrorCode;
   readonly message: string;

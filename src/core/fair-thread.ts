@@ -9,23 +9,23 @@ import { FairTurns } from "./fair-turns.js";
 import { packageRoot } from "./package-root.js";
 
 interface FairThreadOptions {
-  /** Below dist/src: compiled, since a thread cannot run from source as tests do. */
+  /** Path below dist/src: compiled code, since a thread cannot run from source as tests do. */
   readonly script: string;
   readonly workerData?: unknown;
-  /** The thread's purpose, for the error of a job that it ended with. */
+  /** The thread's purpose, for the error of a job during which it ends. */
   readonly name: string;
 }
 
 interface JobTerms {
   readonly tenant: string;
-  /** In any unit that a job's time grows with. */
+  /** In any unit that grows with a job's time. */
   readonly cost: number;
-  /** Time limit: a thread that takes longer is ended, and its job rejects with `beyondLimit`. */
+  /** Time limit: a slower thread is ended, and its job rejects with `beyondLimit`. */
   readonly limitMs?: number;
   readonly beyondLimit?: (limitMs: number) => MillraceError;
-  /** Goes to the thread with the job instead of being copied. */
+  /** Transferred to the thread with the job instead of being copied. */
   readonly moved?: readonly ArrayBuffer[];
-  /** Receives a function that gives up the job. */
+  /** Receives a function that cancels the job. */
   readonly onWait?: (leave: () => void) => void;
 }
 
@@ -36,12 +36,12 @@ interface Waiting<Job, Answer> {
   readonly reject: (error: MillraceError) => void;
 }
 
-/** The thread answers each job with one message. It starts with the first job, and again after an end. */
+/** The thread answers each job with one message. It starts with the first job, and starts again after an end. */
 export class FairThread<Job, Answer> {
   /** There is one thread, so a tenant's debt is bounded by its largest job. */
   readonly #turns = new FairTurns<Waiting<Job, Answer>>(0, Number.POSITIVE_INFINITY);
   #worker: Worker | undefined;
-  /** The job in the thread, even if its client has gone. */
+  /** The job in the thread, even if its client has left. */
   #current: Waiting<Job, Answer> | undefined;
   #endsWhenIdle = false;
   /** Time limit of the job in the thread. */
@@ -55,7 +55,7 @@ export class FairThread<Job, Answer> {
   }
 
   /**
-   * Rejects with client_closed once the job is given up, and with internal_error if the thread ends during the job or
+   * Rejects with client_closed if the job is cancelled, and with internal_error if the thread ends during the job or
    * cannot start.
    */
   run(job: Job, terms: JobTerms): Promise<Answer> {
@@ -67,7 +67,7 @@ export class FairThread<Job, Answer> {
     });
   }
 
-  /** Ends the thread as soon as no job is left. A later job starts a thread that ends after that job. */
+  /** Ends the thread as soon as no job is left. A later job starts a thread that ends after it. */
   end(): void {
     this.#endsWhenIdle = true;
     if (this.#current === undefined) this.#rest();
@@ -97,7 +97,7 @@ export class FairThread<Job, Answer> {
         this.#limit = setTimeout(() => this.#stop(beyondLimit?.(limitMs) ?? this.#failure("no answer")), limitMs);
       }
     } catch (thrown) {
-      // The system may have no thread left. The next job tries again.
+      // The system may have no threads left. The next job tries again.
       const error = this.#failure(String(thrown));
       this.#finish((waiting) => waiting.reject(error));
     }
@@ -124,14 +124,14 @@ export class FairThread<Job, Answer> {
     const { script, workerData } = this.options;
     const worker = new Worker(join(packageRoot(), "dist/src", script), { workerData });
     const onEnd = (reason: string) => {
-      // An exit follows an error; by then another thread may have taken the place of this one.
+      // An exit follows an error; by then another thread may have replaced this one.
       if (this.#worker !== worker) return;
       this.#worker = undefined;
       const error = this.#failure(reason);
       this.#finish((waiting) => waiting.reject(error));
     };
     worker.on("message", (answer: Answer) => {
-      // A thread that was ended may have answered just before.
+      // The thread may have answered just before its end.
       if (this.#worker === worker) this.#finish((waiting) => waiting.resolve(answer));
     });
     worker.on("error", (error) => onEnd(String(error)));

@@ -1,6 +1,5 @@
 /**
- * Turns whatever came before: at one place or two, with tenants that come, leave and come back, and items that are
- * taken out.
+ * Turns after any history: at one place or two, with tenants that come, leave and return, and items that are taken out.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -14,7 +13,7 @@ interface Item {
   readonly cost: number;
 }
 
-/** Places that are never idle while an item waits for them; virtual time is all the time there is. */
+/** Places that are never idle while an item waits; all time is virtual. */
 class Places {
   readonly turns = new FairTurns<Item>(CREDIT, MOST_COST);
   readonly started: Item[] = [];
@@ -47,7 +46,7 @@ class Places {
 
 const tenantsOf = (items: readonly Item[]): string => items.map(({ tenant }) => tenant).join("");
 
-/** One place: gives so many turns of cost 1. */
+/** One place that gives `numTurns` turns. */
 function serve(turns: FairTurns<Item>, numTurns: number): Item[] {
   return Array.from({ length: numTurns }, () => {
     const item = turns.next()!;
@@ -129,7 +128,7 @@ function happen(places: Places, events: Events): void {
   }
 }
 
-/** One tenant keeps the last place to itself, where nobody else asks, while some of the others share the first one. */
+/** One tenant has the last place to itself, while some of the others share the first one. */
 const alone = fc.record({ loner: tenant, beside: fc.subarray(TENANTS), numRounds: fc.nat(60) });
 
 function keepAlone(places: Places, { loner, beside, numRounds }: ValueOf<typeof alone>, lastPlace: number): void {
@@ -142,7 +141,7 @@ function keepAlone(places: Places, { loner, beside, numRounds }: ValueOf<typeof 
 }
 
 /**
- * @returns by tenant, the cost of turns that began at the first place before the waiting tenant's did; undefined: its
+ * @returns by tenant, the cost of turns that began at the first place before the waiting tenant's turn; undefined: that
  * turn did not come
  */
 function servedBefore(places: Places, waiting: string, meanwhile: Events, lastPlace: number) {
@@ -153,7 +152,7 @@ function servedBefore(places: Places, waiting: string, meanwhile: Events, lastPl
   for (let round = 0; round < 200; round++) {
     const isOver = startedHere().some((item) => item.tenant === waiting);
     if (isOver) break;
-    // Beside some that come and go, the others always have something to ask for.
+    // Some others come and go; the rest always have waiting items.
     happen(places, others.slice(round, round + 1));
     for (const other of TENANTS) {
       if (other !== waiting) places.add(other, round % (lastPlace + 1), 1 + ((7 * round) % MOST_COST));
@@ -172,7 +171,7 @@ function servedBefore(places: Places, waiting: string, meanwhile: Events, lastPl
 test.each([
   1, 2,
 ])("a tenant waits for a bounded part of each other one's items, whatever came before (places: %i)", (numPlaces) => {
-  // At a second place, a turn of either tenant may be under way that is charged later.
+  // A second place may have a turn of either tenant under way, which is charged later.
   const mostServed = CREDIT + MOST_COST + MOST_COST + 2 * (numPlaces - 1) * MOST_COST;
   fc.assert(
     fc.property(eventsAt(numPlaces), alone, eventsAt(numPlaces), tenant, (history, monopoly, meanwhile, waiting) => {

@@ -1,30 +1,33 @@
 /**
- * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides only
+ * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It only decides
  * the order: the caller uses the resource and charges the cost afterwards.
  */
 
 interface Account<T> {
   /** Virtual time: the cost of the tenant's turns, plus corrections at its returns. */
   served: number;
-  /** The number of its last turn; 0: it had none. */
+  /** The number of its last turn; 0: none yet. */
   lastTurn: number;
   /** In order of arrival. */
   readonly waiting: T[];
 }
 
-/** Idle tenants beyond so many are forgotten. */
+/** Idle tenants beyond this number are forgotten. */
 const MAX_TENANTS = 4096;
 
 /**
- * The tenant that was served least has the next turn. A tenant that comes back is compared with those that stayed by a
- * floor, the virtual time that all who wait have reached: it starts at most `credit` below the floor, so that no tenant
- * saves up turns; and no tenant is charged to more than `mostDebt` above it, so that no history keeps a tenant waiting.
- * While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
+ * The least served tenant has the next turn. A tenant that returns is compared with the others through a floor, the
+ * virtual time that all waiting tenants have reached. It starts at most `credit` below the floor, so that no tenant
+ * saves
+ * up turns, and no tenant is charged to more than `mostDebt` above it, so that no history keeps a tenant waiting. While
+ * a
+ * tenant waits, each other one is thus served for at most `credit + mostDebt` plus one turn.
  *
- * `mostDebt` matters only where several resources each serve some of the items. With a single resource a tenant begins
- * each turn at the floor, so its debt is the cost of one turn, as in the paper. Without the bound, a tenant that is
- * alone at a second resource would rise far above the floor, and would later wait for all the time that no other tenant
- * wanted.
+ * `mostDebt` matters only if several resources each serve some of the items. With a single resource, a tenant begins
+ * each
+ * turn at the floor, so its debt is the cost of one turn, as in the paper. Without the bound, a tenant alone at a
+ * second
+ * resource would rise far above the floor, and would later wait for all the time that no other tenant wanted.
  */
 export class FairTurns<T> {
   readonly #accounts = new Map<string, Account<T>>();
@@ -32,7 +35,7 @@ export class FairTurns<T> {
   #numTurns = 0;
   #size = 0;
 
-  /** @param mostDebt at least the cost of the dearest turn */
+  /** @param mostDebt at least the cost of the most expensive turn */
   constructor(
     private readonly credit: number,
     private readonly mostDebt: number,
@@ -55,7 +58,7 @@ export class FairTurns<T> {
     this.#size++;
   }
 
-  /** Gives a turn and takes the item out. @param isEligible whether an item may have this turn */
+  /** Gives a turn and takes its item out. @param isEligible whether an item may have this turn */
   next(isEligible: (item: T) => boolean = () => true): T | undefined {
     let best: { readonly account: Account<T>; readonly item: T } | undefined;
     let level = Number.POSITIVE_INFINITY;
@@ -78,11 +81,11 @@ export class FairTurns<T> {
     const account = this.#account(tenant);
     account.served = Math.min(account.served + cost, this.#floor + this.mostDebt);
     if (this.#size > 0) return;
-    // No tenant waits, so none is owed anything: the next one starts level with the most served.
+    // No tenant waits, so none is owed a turn: the next one starts level with the most served.
     for (const { served } of this.#accounts.values()) this.#floor = Math.max(this.#floor, served);
   }
 
-  /** Would another tenant be served before this one, once this one is charged for its present turn? */
+  /** Whether another tenant would have its turn before this one, once this one is charged for its present turn. */
   hasWorthier(tenant: string, cost: number, isEligible: (item: T) => boolean): boolean {
     const own = (this.#accounts.get(tenant)?.served ?? 0) + cost;
     for (const [name, { served, waiting }] of this.#accounts) {
@@ -91,12 +94,12 @@ export class FairTurns<T> {
     return false;
   }
 
-  /** @returns whether it was waiting */
+  /** @returns whether the item was waiting */
   remove(item: T): boolean {
     return this.takeWhere((each) => each === item).length > 0;
   }
 
-  /** Takes out all that satisfy the condition. */
+  /** Takes out all items that satisfy the condition. */
   takeWhere(isWanted: (item: T, tenant: string) => boolean): T[] {
     const taken: T[] = [];
     for (const [tenant, account] of this.#accounts) {
@@ -127,7 +130,7 @@ export class FairTurns<T> {
   }
 }
 
-/** Equals take turns. */
+/** Equally served tenants take turns. */
 function isBefore<T>(a: Account<T>, b: Account<T>): boolean {
   return a.served === b.served ? a.lastTurn < b.lastTurn : a.served < b.served;
 }

@@ -18,7 +18,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { acquireFileLock, tryFileLock } from "./file-lock.js";
 
-/** As in the locks of this process. */
+/** The process space in this process's locks. */
 const SPACE = readlinkSync("/proc/self/ns/pid");
 
 const folder = mkdtempSync(join(tmpdir(), "lock-"));
@@ -56,7 +56,7 @@ test("who waits is told so once; what is given back twice is not somebody else's
 
 test("a lock that cannot be read is waited for, and a signal ends the wait", async () => {
   const path = join(folder, "unreadable.lock");
-  // A folder in its place cannot be read, not even by root.
+  // A folder in the lock's place is unreadable, even for root.
   mkdirSync(path);
   const onWait = vi.fn();
   await expect(acquireFileLock(path, onWait, AbortSignal.timeout(300))).rejects.toThrow("aborted");
@@ -142,7 +142,7 @@ test("whoever does not wait has a lock that is free, or whose owner is gone, and
   expect(tryFileLock(path)).toBeUndefined();
   release!();
   expect(existsSync(path)).toBe(false);
-  // Left by an earlier process with this one's number, as in a container that started again.
+  // Left by an earlier process with the same number, as in a restarted container.
   writeFileSync(path, `${hostname()} ${process.pid} of-an-earlier-start ${SPACE}`);
   const second = tryFileLock(path);
   expect(second).toBeDefined();

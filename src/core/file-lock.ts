@@ -1,6 +1,7 @@
 /**
- * A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches
- * as long as it lives. scripts/setup/lock.js does the same for the build, before this is compiled.
+ * A lock between processes, possibly on machines that share only the folder: a file that its owner touches as long as
+ * it
+ * lives. scripts/setup/lock.js does the same for the build, before this file is compiled.
  */
 import { createHash, randomUUID } from "node:crypto";
 import {
@@ -19,17 +20,17 @@ import { setTimeout as wait } from "node:timers/promises";
 
 const BEAT_MS = 5000;
 /**
- * A holder that has not touched its lock for this long counts as gone. The waiting process measures it, since clocks of
- * machines differ.
+ * A holder that has not touched its lock for this long counts as gone. The waiting process measures the time, since
+ * machines' clocks differ.
  */
 const ABANDONED_MS = 60_000;
-/** The same of a holder in another container of this machine, whose clock is this one. */
+/** The same for a holder in another container of this machine, which has the same clock. */
 const SILENT_MS = 3 * BEAT_MS;
 const POLL_MS = 200;
 
 /**
  * @param onWait called once if another process holds the lock
- * @param signal ends the waiting with its reason
+ * @param signal ends the wait with its reason
  * @returns a function that releases the lock
  */
 export async function acquireFileLock(
@@ -54,7 +55,7 @@ export async function acquireFileLock(
 }
 
 /**
- * Does not wait.
+ * Takes the lock only if it is free now.
  * @returns a function that releases the lock; undefined: another process holds it, or may hold it
  */
 export function tryFileLock(path: string): (() => void) | undefined {
@@ -63,12 +64,12 @@ export function tryFileLock(path: string): (() => void) | undefined {
   if (tryCreate(path, own)) return hold(path, own);
   const last = lastOf(path);
   if (last === undefined) return tryCreate(path, own) ? hold(path, own) : undefined;
-  // A machine whose clock is as wrong as this may take a lock that is alive; the program works without the lock too.
+  // A machine with so wrong a clock may take a live lock; the program also works without the lock.
   const isAbandoned = isOwnerGone(last.state) || isOld(last.file);
   return isAbandoned && succeed(path, last, own) ? hold(path, own) : undefined;
 }
 
-/** Locks of this process. */
+/** Locks that this process holds. */
 const held = new Set<string>();
 
 const newOwner = (): string => `${hostname()} ${process.pid} ${randomUUID()} ${processSpace()}`;
@@ -82,7 +83,7 @@ function processSpace(): string {
   }
 }
 
-/** Touches a lock that was just taken. @returns a function that releases the lock */
+/** Keeps touching a new lock. @returns a function that releases the lock */
 function hold(path: string, own: string): () => void {
   held.add(own);
   const beat = setInterval(() => touch(path), BEAT_MS);
@@ -108,8 +109,9 @@ function tryCreate(path: string, owner: string): boolean {
 }
 
 /**
- * The owner that the lock file names; empty: the file cannot be read, for example because it is another user's;
- * undefined: there is no file.
+ * The owner in the lock file; empty: the file is unreadable, for instance because it is another user's; undefined:
+ * there
+ * is no file.
  */
 function ownerOf(path: string): string | undefined {
   try {
@@ -119,11 +121,11 @@ function ownerOf(path: string): string | undefined {
   }
 }
 
-/** The lock's owner and the time of its last touch; undefined: the lock is free by now. */
+/** The lock's owner and the time of its last touch; undefined: the lock is free now. */
 function stateOf(path: string): string | undefined {
   const owner = ownerOf(path);
   const entry = lstatSync(path, { throwIfNoEntry: false });
-  // A link to nothing has no owner, but it is in the way all the same.
+  // A dangling link has no owner, but still blocks the path.
   if (entry === undefined || (owner === undefined && !entry.isSymbolicLink())) return undefined;
   return `${owner ?? ""} ${entry.mtimeMs}`;
 }
@@ -134,14 +136,15 @@ function isOld(path: string): boolean {
 }
 
 /**
- * Whether the owner's process has ended. This is known only for processes of this machine; an empty file is a lock that
+ * Whether the owner's process has ended, which is known only for processes of this machine. An empty file is a lock
+ * that
  * is just being taken.
  */
 function isOwnerGone(state: string): boolean {
   const [host, pid, id, space, ...others] = state.split(" ");
   if (host !== hostname() || pid === undefined) return false;
   if (space !== processSpace()) return Date.now() - Number(others.at(-1) ?? space) > SILENT_MS;
-  // In a container each start may have the process number of the start before.
+  // In a container, each start may reuse the process number of the one before.
   if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id} ${space}`);
   try {
     process.kill(Number(pid), 0);
@@ -151,15 +154,15 @@ function isOwnerGone(state: string): boolean {
   }
 }
 
-/** A lock, or the file of one who succeeds an owner that is gone. */
+/** A lock, or the file of a successor to an owner that is gone. */
 interface Link {
   readonly file: string;
   readonly state: string;
-  /** The files before it, from the lock on. */
+  /** The files before this one, starting with the lock. */
   readonly before: readonly string[];
 }
 
-/** The one who has the lock, or had it last; undefined: the lock is free. */
+/** The present or last holder's file; undefined: the lock is free. */
 function lastOf(path: string): Link | undefined {
   const before: string[] = [];
   let file = path;
@@ -174,7 +177,7 @@ function lastOf(path: string): Link | undefined {
   return undefined;
 }
 
-/** The file of the owner's successor. Owners are unique; a file that names none is known by itself. */
+/** The file of the owner's successor. Owners are unique; a file without an owner is identified by itself. */
 function successorOf(path: string, file: string, state: string): string {
   const owner = state.slice(0, state.lastIndexOf(" "));
   const id = owner === "" ? `${lstatSync(file, { throwIfNoEntry: false })?.ino} ${state}` : owner;
@@ -182,9 +185,9 @@ function successorOf(path: string, file: string, state: string): string {
 }
 
 /**
- * Takes over the lock of an owner that is gone. Many may see it gone: its successor is who creates the file that is
- * named after it, and that file becomes the lock. Who comes later, when that name is free again, sees that the lock
- * does not lead to its own file any more.
+ * Takes over the lock of an owner that is gone. Many processes may see that: the successor is the process that creates
+ * the file named after the owner, and that file becomes the lock. A later process, when that name is free again, sees
+ * that the lock no longer leads to its own file.
  * @returns whether the lock is taken
  */
 function succeed(path: string, last: Link, own: string): boolean {
@@ -198,7 +201,7 @@ function succeed(path: string, last: Link, own: string): boolean {
   return true;
 }
 
-/** @returns whether the file system did it */
+/** @returns whether the call succeeded */
 function tryCall(call: () => void): boolean {
   try {
     call();
@@ -208,7 +211,7 @@ function tryCall(call: () => void): boolean {
   }
 }
 
-/** A lock that was removed from outside has nothing to keep fresh. */
+/** A lock that was removed from outside needs no touch. */
 function touch(path: string): void {
   const now = new Date();
   tryCall(() => utimesSync(path, now, now));

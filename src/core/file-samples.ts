@@ -1,4 +1,4 @@
-/** The parts of a file that tell it from another of the same size, where reading all of it takes too long. */
+/** Parts of a file that distinguish it from others of the same size, for files too large to read completely. */
 
 /** A range of bytes in a file. */
 export interface FilePart {
@@ -9,7 +9,7 @@ export interface FilePart {
 const SAMPLE_BYTES = 4096;
 const NUM_SAMPLES = 64;
 
-/** NUM_SAMPLES evenly spaced ranges that include the first and the last SAMPLE_BYTES of the file. */
+/** NUM_SAMPLES evenly spaced ranges, including the first and the last SAMPLE_BYTES of the file. */
 export function samplesOf(fileBytes: number): readonly FilePart[] {
   if (fileBytes <= NUM_SAMPLES * SAMPLE_BYTES) return [{ byteOffset: 0, byteLength: fileBytes }];
   const distance = (fileBytes - SAMPLE_BYTES) / (NUM_SAMPLES - 1);

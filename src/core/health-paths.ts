@@ -1,2 +1,2 @@
-/** Paths under which probes look for health: ours, llama-server's and SageMaker's. */
+/** Paths of health probes: ours, llama-server's and SageMaker's. */
 export const HEALTH_PATHS: readonly string[] = ["/health", "/v1/health", "/ping"];

@@ -1,4 +1,4 @@
-/** The HTTP server over TLS: what holds for connections in plain HTTP, and what only TLS has. */
+/** The HTTP server over TLS: the rules of plain HTTP connections, and those of TLS only. */
 import { once } from "node:events";
 import { get } from "node:https";
 import { type AddressInfo, connect as connectPlain } from "node:net";
@@ -116,7 +116,7 @@ test("a renewed certificate is shown to new connections, and open ones go on", a
     const before = open();
     await once(before.socket, "secureConnect");
     const fingerprintOf = (socket: TLSSocket) => socket.getPeerCertificate().fingerprint256;
-    // The client trusts the new one alone.
+    // The client trusts only the new certificate.
     ca = writeCertificate(folder, makeCertificate()).cert;
     vi.advanceTimersByTime(10_000);
     const after = open();

@@ -48,7 +48,7 @@ test("a connection whose answer is made in silence stays", async () => {
     answer = () => outgoing.end("late");
   });
   ask();
-  // A connection that asks nothing shows that the time is over.
+  // The end of an idle connection shows that the time is over.
   const idle = open();
   await until(() => idle.seen.isClosed, "the time to be over");
   answer();

@@ -1,6 +1,6 @@
 /**
- * The HTTP server under the engine's API and the gateway: it listens, bounds and ends connections, and refuses bytes
- * that are no request.
+ * The HTTP server under the engine's API and the gateway: it listens, limits and ends connections, and refuses bytes
+ * that are not requests.
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
@@ -17,7 +17,7 @@ interface ServerLogger {
   warn(fields: object, message: string): void;
 }
 
-/** A client's own id is kept when it is harmless in a header and a log line. */
+/** Keeps a client's own id if it is harmless in a header and a log line. */
 export function requestIdOf(given: string | undefined): string {
   return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
 }
@@ -34,7 +34,7 @@ const NO_REQUEST: Refusal = {
   message: "expected an HTTP/1.1 request, got something else",
 };
 
-/** By the code of Node's error. */
+/** By Node's error code. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   ERR_HTTP_REQUEST_TIMEOUT: {
     status: "408 Request Timeout",
@@ -48,16 +48,16 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 };
 
-/** Answers bytes that are no request with a coded error, where the connection still has a place for one. */
+/** Answers bytes that are not a request with a coded error, if the connection still has a place for one. */
 function refuseBytes(logger: ServerLogger, error: NodeJS.ErrnoException, socket: Socket): void {
-  // Nothing can be said to a client that shares no keys: one that speaks plain HTTP, or does not trust the certificate.
+  // A client without shared keys cannot get an answer: it speaks plain HTTP, or does not trust the certificate.
   if (/^ERR_(SSL|TLS)_/.test(error.code ?? "")) {
     const got = error.code === "ERR_SSL_HTTP_REQUEST" ? "a request in plain HTTP" : error.code;
     logger.warn({ code: "invalid_request", tlsCode: error.code }, `refused: expected TLS, got ${got}`);
     socket.destroy();
     return;
   }
-  // Between the bytes of an answer that has begun there is no place for another.
+  // An answer that has begun leaves no place for another.
   const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
   if (error.code === "ECONNRESET" || !socket.writable || answer?.headersSent === true) {
     socket.destroy();
@@ -71,7 +71,7 @@ function refuseBytes(logger: ServerLogger, error: NodeJS.ErrnoException, socket:
   );
 }
 
-/** Answers a request before anything else sees it, and ends its connection. */
+/** Answers a request before other code sees it, and ends its connection. */
 function refuseRequest(
   logger: ServerLogger,
   { headers }: IncomingMessage,
@@ -90,7 +90,7 @@ function refuseRequest(
 
 /**
  * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first,
- * while a proxy in front of us may have checked another one.
+ * while a proxy in front may have checked another.
  */
 function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError | undefined {
   const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
@@ -99,12 +99,13 @@ function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError
 }
 
 /**
- * Requests that a client may send on one connection before it has their answers. Each costs memory until its answer is
- * read.
+ * Requests that a client may send on one connection before their answers. Each costs memory until its answer is read.
  */
 const MAX_UNANSWERED = 64;
 
-/** Requests after the refused one are dropped: more of them than fit into the bytes read at once end the connection. */
+/**
+ * Requests after the refused one are dropped; more than this, which cannot all come from one read, end the connection.
+ */
 const MAX_DROPPED = 4096;
 
 function tooManyUnanswered(): MillraceError {
@@ -114,45 +115,43 @@ function tooManyUnanswered(): MillraceError {
 
 /** The requests of one connection. */
 class Connection {
-  /** Responses that are not over, in the order of their requests. */
+  /** Unfinished responses, in the order of their requests. */
   readonly unanswered = new Set<ServerResponse>();
-  /** Whether a refusal ends it: everything after the refused bytes is dropped. */
+  /** Whether a refusal is ending the connection: all bytes after the refused ones are dropped. */
   isCondemned = false;
   numDropped = 0;
 }
 
-/** First and longest interval between two checks whether a client that has ended its side still listens. */
+/** First and longest interval between checks whether a half-closed client still listens. */
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
 
 /**
- * Time for a whole request. Readers of bodies have shorter limits: for silence in an upload, and for the whole of a
- * small body.
+ * Time for a complete request. Readers of bodies have shorter limits: for silence in an upload, and for a complete
+ * small
+ * body.
  */
 const LONGEST_UPLOAD_MS = 3_600_000;
 
-/** The address that clients of proxies write before the path (RFC 9112, 3.2.2). */
+/** The address before the path in requests to a proxy (RFC 9112, 3.2.2). */
 const OWN_ADDRESS = /^https?:\/\/[^/?#]*\/?/i;
 
-/** Longer than clients keep an unused connection: otherwise the server would close one just as a request arrives. */
+/** Longer than clients keep an unused connection, so that the server does not close one just as a request arrives. */
 const KEEP_ALIVE_MS = 75_000;
 
 interface HttpServerOptions {
   readonly logger: ServerLogger;
   /** For HTTPS; undefined: plain HTTP. */
   readonly certificate?: CertificateFiles | undefined;
-  /**
-   * A connection may be silent for this long before its first request, and while its client takes no bytes of an
-   * answer.
-   */
+  /** Longest silence of a connection before its first request, and while its client takes no bytes of an answer. */
   readonly stalledClientMs: number;
-  /** A connection may be silent for this long after an answer; absent: KEEP_ALIVE_MS. */
+  /** Longest silence of a connection after an answer; absent: KEEP_ALIVE_MS. */
   readonly keepAliveMs?: number;
 }
 
 /**
  * Answers a request.
- * @param onceOver takes a callback for the time when the answer is over: sent, or its connection closed
+ * @param onceOver registers a callback for the answer's end: it is sent, or its connection closed
  */
 export type HttpAnswer = (
   incoming: IncomingMessage,
@@ -160,7 +159,7 @@ export type HttpAnswer = (
   onceOver: (callback: () => void) => void,
 ) => void;
 
-/** Over TLS, connections that agree on keys too slowly end, too, and the files' later contents are used. */
+/** With TLS, slow handshakes end too, and renewed certificate files come into use. */
 function createServerWith({ certificate, logger, stalledClientMs }: HttpServerOptions): Server {
   const limits = { requireHostHeader: false, requestTimeout: LONGEST_UPLOAD_MS };
   if (certificate === undefined) return createServer(limits);
@@ -183,9 +182,9 @@ export class HttpServer {
   #isDraining = false;
   readonly #server: Server;
   readonly #closed: Promise<void>;
-  /** Of each connection that has had a request. */
+  /** Connections that have had a request. */
   readonly #connections = new Map<Socket, Connection>();
-  /** All connections, also those that agree on keys. */
+  /** All connections, including those in a TLS handshake. */
   readonly #sockets = new Set<Socket>();
   #numUnanswered = 0;
   #onIdle: (() => void)[] = [];
@@ -194,7 +193,7 @@ export class HttpServer {
     private readonly options: HttpServerOptions,
     private readonly answer: HttpAnswer,
   ) {
-    // Node's own refusals have no body. It would refuse a request without Host, and one that expects anything but
+    // Node's own refusals have no body. It would refuse a request without Host, and a request that expects anything but
     // 100-continue, which may be ignored (RFC 9110, 10.1.1).
     const onRequest = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#onRequest(incoming, outgoing);
     this.#server = createServerWith(options).on("request", onRequest).on("checkExpectation", onRequest);
@@ -212,7 +211,7 @@ export class HttpServer {
     return listen(this.#server, host, port);
   }
 
-  /** Closes each connection after its answer from now on. @returns whether all requests were answered in time */
+  /** From now on, closes each connection after its answer. @returns whether all requests were answered in time */
   async drain(limitMs = Number.POSITIVE_INFINITY): Promise<boolean> {
     this.#isDraining = true;
     if (this.#numUnanswered === 0) return true;
@@ -225,7 +224,7 @@ export class HttpServer {
     });
   }
 
-  /** Takes no more connections and cuts the open ones. */
+  /** Accepts no more connections and cuts the open ones. */
   async close(): Promise<void> {
     this.#isDraining = true;
     this.#server.close();
@@ -245,7 +244,7 @@ export class HttpServer {
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const { socket } = incoming;
     const connection = this.#connectionOf(socket);
-    // A write to a closed connection emits an error; the watch on the socket handles it.
+    // Writing to a closed connection emits an error; the watch on the socket handles it.
     outgoing.on("error", () => {});
     if (connection.isCondemned) {
       if (++connection.numDropped > MAX_DROPPED) socket.destroy();
@@ -279,8 +278,7 @@ export class HttpServer {
   }
 
   /**
-   * A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests
-   * before it.
+   * Bytes that are not a request get a coded answer if that is still possible, after the answers to earlier requests.
    */
   #onNonsense(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.#connectionOf(socket);
@@ -296,28 +294,28 @@ export class HttpServer {
     if (numLeft === 0) refuseBytes(this.options.logger, error, socket);
   }
 
-  /** The response whose turn it is on a connection. */
+  /** The response that is next on a connection. */
   #currentOf(socket: Socket): ServerResponse | undefined {
     const [first] = this.#connections.get(socket)?.unanswered ?? [];
     return first;
   }
 
   /**
-   * A client may end its side of the connection once its request is whole, and is answered all the same. A client that
-   * has closed both sides looks the same, so it is sent an interim answer now and then, which HTTP allows and clients
-   * pass over: that breaks a connection whose client has gone. A client that ends its side in the middle of an answer
-   * leaves: there is no place for interim answers, and an answer may be silent for long.
+   * A client may end its side of the connection after a complete request, and still gets its answer. A client that has
+   * closed both sides looks the same, so the server sends an interim answer now and then, which HTTP allows and clients
+   * skip: it breaks the connection if the client has gone. A client that ends its side during an answer counts as gone,
+   * since an interim answer has no place there, and an answer may be silent for long.
    */
   #answerHalfClosed(): void {
-    // Node's own switch, off by default: a client that half-closes would count as gone.
+    // Node's own switch, off by default: without it, a half-closed client counts as gone.
     (this.#server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-    // Over TLS, a connection of "connection" carries no requests yet.
+    // Over TLS, the event "connection" comes before the handshake, without requests.
     const connected = this.options.certificate === undefined ? "connection" : "secureConnection";
     this.#server.on(connected, (socket: Socket) => {
       let timer: NodeJS.Timeout | undefined;
       socket.once("end", () => {
         const answer = this.#currentOf(socket);
-        // HTTP/1.0 knows no interim answers.
+        // HTTP/1.0 has no interim answers.
         if (answer !== undefined && (answer.headersSent || answer.req.httpVersion === "1.0")) socket.destroy();
         else look(FIRST_LOOK_MS);
       });
@@ -333,8 +331,9 @@ export class HttpServer {
   }
 
   /**
-   * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is
-   * being made is fine. Node leaves both to us, keep-alive included, once anybody listens to "timeout".
+   * Ends connections whose client takes no unsent bytes, and connections that wait for no answer. Silence while an
+   * answer is
+   * computed is fine. Once code listens to "timeout", Node leaves both to it, including keep-alive.
    */
   #endSilent(): void {
     this.#server.timeout = this.options.stalledClientMs;

@@ -1,4 +1,4 @@
-/** Reads a request's body with a byte and a time limit, and parses it as JSON. The content type is not looked at. */
+/** Reads a request's body within a byte and a time limit, and parses it as JSON, regardless of its content type. */
 
 import type { IncomingMessage } from "node:http";
 import { MillraceError } from "./errors.js";
@@ -7,7 +7,7 @@ import { Pieces } from "./pieces.js";
 
 interface BodyLimits {
   readonly maxBodyBytes: number;
-  /** A request's body must have arrived within this time of its headers. */
+  /** Time limit for a request's body after its headers. */
   readonly bodyTimeoutMs: number;
 }
 
@@ -19,7 +19,7 @@ export function tooLarge(limits: BodyLimits): MillraceError {
   });
 }
 
-/** The whole body, refused as soon as it is too large or too slow. */
+/** The complete body; refused as soon as it is too large or too slow. */
 export async function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   assertUncompressed(incoming);
   if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes) throw tooLarge(limits);
@@ -42,43 +42,46 @@ export async function readIncoming(incoming: IncomingMessage, limits: BodyLimits
       settle(() => reject(new MillraceError("request_timeout", message)));
     }, limits.bodyTimeoutMs);
     incoming.on("data", onData).on("end", onEnd).on("close", onClose);
-    // A reset arrives as an error before the close; unhandled it would end the process.
+    // A reset arrives as an error before the close; unhandled, it would end the process.
     incoming.on("error", () => {});
     if (incoming.destroyed && !incoming.readableEnded) onClose();
   });
 }
 
-/** Smaller bodies are parsed by the main thread; see body-reader.ts. */
+/** Smaller bodies are parsed on the main thread; see body-reader.ts. */
 export const LARGE_BODY_BYTES = 256 * 1024;
 
-/** No field nests deeper. Beyond it JSON.parse is slower than linear, and walks of its result overflow the stack. */
+/**
+ * No field nests deeper. Deeper JSON takes JSON.parse more than linear time, and walks of its result overflow the
+ * stack.
+ */
 export const MAX_JSON_DEPTH = 64;
 
 /**
- * Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more
- * where fields are checked.
+ * Commas, colons and opening brackets outside strings: each costs the main thread up to a microsecond, and more if
+ * fields are checked.
  */
 export const MAX_JSON_MARKS = 32 * 1024;
 
-/** Backslashes in strings: the parser takes a string with many of them apart character by character. */
+/** Backslashes in strings: the parser takes strings with many of them apart character by character. */
 export const MAX_JSON_ESCAPES = 2 * 1024 * 1024;
 
-/** Counts of a body's parts, from its bytes. They mean nothing for malformed JSON, which the parser refuses. */
+/** Counts of a body's parts, from its bytes. They are meaningless for malformed JSON, which the parser refuses. */
 interface JsonShape {
   readonly isTooDeep: boolean;
-  /** Commas, colons and opening brackets outside of strings. */
+  /** Commas, colons and opening brackets outside strings. */
   readonly numMarks: number;
   /** Colons among these marks: one for each member of an object. */
   readonly numMembers: number;
-  /** Commas among these marks that stand in lists of integers only: those may be token ids. */
+  /** Commas among these marks in lists of only integers, which may be token ids. */
   readonly numIdCommas: number;
   /** Backslashes that begin an escape. */
   readonly numEscapes: number;
 }
 
-/** @param mostParts stops reading once there are more marks than this, not counting those between ids */
+/** @param mostParts stops reading beyond this number of marks, without the commas between ids */
 export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY): JsonShape {
-  /** At each depth: the number of commas in a list that has held only integers so far; −1: not such a list. */
+  /** At each depth: the number of commas in a list of only integers so far; −1: not such a list. */
   const idCommas = new Int32Array(MAX_JSON_DEPTH + 2).fill(-1);
   let [depth, numMarks, numMembers, numIdCommas, numEscapes, last] = [0, 0, 0, 0, 0, 0];
   let isFraction = false;
@@ -111,7 +114,7 @@ export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY)
       numMarks++;
       numMembers++;
     }
-    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
+    // "[" and "{", "]" and "}" differ in one bit; no other byte in these places does.
     else if ((byte | 0x20) === OPEN_BRACE) {
       numMarks++;
       if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numMembers, numIdCommas, numEscapes };
@@ -124,12 +127,12 @@ export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY)
   return { isTooDeep: false, numMarks, numMembers, numIdCommas, numEscapes };
 }
 
-/** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
+/** Whether arrays and objects nest too deeply. Text that is not JSON may pass, since the parser refuses it. */
 export function isTooDeep(bytes: Uint8Array): boolean {
   return shapeOf(bytes).isTooDeep;
 }
 
-/** The JSON object in the bytes; undefined: they hold something else, or nest too deeply. */
+/** The JSON object in the bytes; undefined: another value, or too deep nesting. */
 export function jsonObjectIn(bytes: Buffer): JsonObject | undefined {
   try {
     if (isTooDeep(bytes)) return undefined;
@@ -185,7 +188,7 @@ function notJson(numBytes: number, fault: string): MillraceError {
   return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
 }
 
-/** Refuses bodies that nest too deeply, or have too many parts beside lists that may be token ids. */
+/** Refuses bodies that nest too deeply, or have too many parts beside possible lists of token ids. */
 export function assertShape({ isTooDeep, numMarks, numIdCommas, numEscapes }: JsonShape): void {
   if (isTooDeep) throw tooDeep();
   assertFewMarks(numMarks - numIdCommas);
@@ -205,13 +208,13 @@ export function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** @param numBytes that the text was */
+/** @param numBytes size of the text's bytes */
 export function objectOf(text: string, numBytes: number): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // V8's message quotes the text around the fault: that is prompt text, so only the kind of fault is told.
+    // V8's message quotes the text around the fault, which is prompt text, so only the kind of fault is reported.
     throw notJson(numBytes, text.trim() === "" ? "nothing" : "text that does not parse");
   }
   if (isPlainObject(value)) return value as JsonObject;
@@ -220,7 +223,7 @@ export function objectOf(text: string, numBytes: number): JsonObject {
 }
 
 /**
- * Refuses JSON with a member that occurs twice in an object: parsers disagree on which value counts.
+ * Refuses JSON in which an object has a member twice: parsers disagree on the value that counts.
  * @param numMembers number of members in the text
  */
 export function assertOnce(body: JsonObject, numMembers: number): void {
@@ -243,9 +246,7 @@ function countMembers(value: unknown): number {
   return count + values.length;
 }
 
-/**
- * Serialises a body that was read: its long lists of ids are Int32Arrays, which JSON.stringify would write as objects.
- */
+/** Serialises a parsed body: its long lists of ids are Int32Arrays, which JSON.stringify would write as objects. */
 export function bodyJson(body: JsonObject): string {
   const plain = Object.entries(body).map(
     ([name, value]) => [name, Array.isArray(value) ? value.map(plainList) : plainList(value)] as const,

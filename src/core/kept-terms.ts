@@ -1,11 +1,11 @@
-/** The terms under which a folder's results were made, in a file beside them: results of other terms are not added. */
+/** The terms of a folder's results, in a file beside them, so that results under other terms are not added. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "./errors.js";
 
 /**
- * Makes the folder and writes the terms, or compares them with those that are there.
- * @param file of the terms, in the folder
+ * Creates the folder and writes the terms, or compares them with the present ones.
+ * @param file name of the terms' file in the folder
  * @throws invalid_option if the folder has answers under other terms
  */
 export function keepTerms(folder: string, file: string, terms: object): void {

@@ -1,6 +1,6 @@
 /** Upper ends of the histograms' buckets of times, in seconds. */
 
-/** Ten steps a decade, rounded as preferred numbers are (ISO 3, R10). */
+/** Ten steps a decade, rounded to preferred numbers (ISO 3, R10). */
 const STEPS = [1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8];
 
 /** @example decades(-3, -2) // 0.001, 0.00125, … 0.008 */
@@ -9,7 +9,7 @@ const decades = (first: number, end: number): number[] =>
 
 /**
  * Times that users wait. Alerts count at these ends. Quantiles are read between two ends: with steps of a quarter they
- * are right to a tenth; with two or three steps a decade, three of four 95th percentiles were off by more.
+ * are within a tenth; with two or three steps a decade, three of four 95th percentiles were off by more.
  */
 export const LATENCY_BUCKETS_S: number[] = [...decades(-3, 1), 10, 15, 20, 30, 60, 120, 300, 600];
 

@@ -1,6 +1,6 @@
-/** The text of another server's answer, which may be of any length. */
+/** The text of another server's answer, whose length is unbounded. */
 
-/** Throws beyond `maxBytes`, and then reads no further. */
+/** Throws beyond `maxBytes` and stops reading. */
 export async function limitedText(response: Response, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let numBytes = 0;

@@ -1,4 +1,2 @@
-/**
- * The shape of all lists in our APIs: the rows are in `data`. Further fields, such as the next page, stand beside it.
- */
+/** The form of all lists in our APIs: `data` has the rows. Further fields, such as the next page, are beside it. */
 export const listBody = <T>(data: readonly T[]) => ({ object: "list" as const, data: [...data] });

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { CertificateFiles } from "./certificate.js";
 import { MillraceError } from "./errors.js";
 
-/** Binds a server to an address; port 0 takes any free one. */
+/** Binds a server to an address; port 0: any free one. */
 export function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {
@@ -30,8 +30,9 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
 }
 
 /**
- * Rejects as `listen` does where nobody can listen there now: a command that takes minutes to load a model says so
- * before. A port of 0 is always free.
+ * Rejects like `listen` if listening is impossible now, so that a command learns it before it loads a model for
+ * minutes.
+ * Port 0 is always free.
  */
 export async function assertFreePort(host: string, port: number): Promise<void> {
   if (port === 0) return;
@@ -43,7 +44,7 @@ export async function assertFreePort(host: string, port: number): Promise<void> 
 interface Address {
   readonly host: string;
   readonly port: number;
-  /** Of a server that speaks HTTPS. */
+  /** Present if the server speaks HTTPS. */
   readonly certificate: CertificateFiles | undefined;
 }
 
@@ -53,7 +54,7 @@ export function urlOf({ host, port, certificate }: Address): string {
   return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** The URL for this machine's own programs: one that listens on all addresses is asked on loopback. */
+/** The URL for this machine's own programs: a server on all addresses is reached on loopback. */
 export function ownUrlOf(address: Address): string {
   const { host } = address;
   return urlOf({ ...address, host: host === "0.0.0.0" || host === "" ? "127.0.0.1" : host === "::" ? "::1" : host });

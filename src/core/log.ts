@@ -1,5 +1,5 @@
 /**
- * The program's log on stderr, so that stdout stays free for answers: lines for people on a terminal, JSON elsewhere.
+ * The program's log on stderr, which leaves stdout free for answers: lines for people on a terminal, otherwise JSON.
  * Prompt text and keys never go into it.
  */
 import { type Logger, pino } from "pino";
@@ -9,7 +9,7 @@ export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const LOG_FORMATS = ["auto", "text", "json"] as const;
-/** auto: text on a terminal, JSON where a program reads. */
+/** auto: text on a terminal, otherwise JSON. */
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
 /** Bytes kept while the disk is full; further lines are dropped. */
@@ -20,7 +20,7 @@ interface LogStream {
   write(text: string): unknown;
 }
 
-/** Ends nothing where it cannot write: a full disk is no reason to fail the request that is logged. */
+/** Ignores write errors: a full disk must not fail the request that is logged. */
 function stderrFile(): LogStream {
   const file = pino.destination({ fd: process.stderr.fd, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
   file.on("error", () => {});

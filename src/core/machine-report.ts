@@ -1,4 +1,4 @@
-/** Facts of a machine that matter to an inference server. Reads only. */
+/** Facts of a machine that matter to an inference server. Only reads. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
@@ -13,7 +13,7 @@ const PROBE_TIMEOUT_MS = 5_000;
 const COMPILERS = ["c++", "g++", "clang++"] as const;
 const ENGINES = ["vllm", "sglang", "llama-server", "trtllm-serve", "text-generation-launcher", "ollama"] as const;
 
-/** Instruction sets that matter to inference, as /proc/cpuinfo writes them (x86 and arm64). */
+/** Instruction sets that matter to inference, under their names in /proc/cpuinfo (x86 and arm64). */
 const NOTABLE_FEATURES = [
   "avx",
   "avx2",
@@ -79,7 +79,7 @@ function readProc(name: string): string {
   try {
     return readFileSync(join("/proc", name), "utf8");
   } catch {
-    // Not Linux.
+    // The system is not Linux.
     return "";
   }
 }
@@ -103,7 +103,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Output of a program, or undefined when it is absent, fails or takes too long. */
+/** Output of a program; undefined if it is absent, fails or takes too long. */
 async function outputOf(command: string, args: readonly string[]): Promise<string | undefined> {
   try {
     return (await run(command, args, { timeout: PROBE_TIMEOUT_MS })).stdout;

@@ -1,18 +1,18 @@
-/** Models as both vendors' clients list them, in one object each: OpenAI's fields and Anthropic's. */
+/** Models in both vendors' lists, in one object each: OpenAI's fields and Anthropic's. */
 
 interface ModelObject {
   readonly id: string;
   readonly object: "model";
   readonly created: number;
   readonly owned_by: string;
-  /** From here on Anthropic's. */
+  /** Anthropic's fields from here on. */
   readonly type: "model";
   readonly display_name: string;
   readonly created_at: string;
   readonly lifecycle: "active";
 }
 
-/** When this program started, in seconds: it does not know when its models were made. */
+/** This program's start, in seconds, as its models' unknown dates of creation. */
 export const STARTED_AT_SECONDS = Math.floor(performance.timeOrigin / 1000);
 
 export function modelObject(id: string, createdAtSeconds: number): ModelObject {
@@ -28,12 +28,12 @@ export function modelObject(id: string, createdAtSeconds: number): ModelObject {
   };
 }
 
-/** The context's length under vLLM's name and under Anthropic's: a prompt or an answer may fill nearly all of it. */
+/** The context's length under vLLM's and Anthropic's names: a prompt or an answer may fill nearly all of it. */
 export function lengthFields(maxModelLen: number): object {
   return { max_model_len: maxModelLen, max_input_tokens: maxModelLen, max_tokens: maxModelLen };
 }
 
-/** All of them: there is no next page. */
+/** The complete list, without a next page. */
 export function modelListObject(data: readonly ModelObject[]): object {
   return {
     object: "list",

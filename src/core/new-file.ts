@@ -1,14 +1,13 @@
 /**
- * Checks, before a command does its work, that the files it writes at its end can be written. Text may also go into a
- * pipe, a device or an output of the process.
+ * Checks, before a command does its work, that its output files can be written at its end. Text may also go into a
+ * pipe, a
+ * device or an output of the process.
  */
 import { existsSync, fstatSync, lstatSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { MillraceError } from "./errors.js";
 
-/**
- * Throws invalid_option where something stands at `path`, where its folder is missing, or where nothing can be written.
- */
+/** Throws invalid_option if `path` exists, if its folder is missing, or if it cannot be written. */
 export function assertNewFile(path: string): void {
   assertFolderOf(path);
   assertNothingAt(path);
@@ -21,8 +20,9 @@ export function assertNewText(path: string): void {
 }
 
 /**
- * Throws invalid_option where {@link replaceFile} cannot write: no folder, something that is no file, or a place that
- * cannot be written.
+ * Throws invalid_option if {@link replaceFile} cannot write: the folder is missing, `path` is not a file, or the place
+ * is
+ * not writable.
  */
 export function assertReplaceable(path: string): void {
   if (isOutlet(path)) return;
@@ -52,8 +52,8 @@ const STANDARD: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * Whether the path is a pipe, a device or an output of this process rather than a file. Throws invalid_option for an
- * output of this process that is closed.
+ * Whether the path is a pipe, a device or an output of this process instead of a file. Throws invalid_option for a
+ * closed output of this process.
  */
 export function isOutlet(path: string): boolean {
   const outlet = outletOf(path);
@@ -62,13 +62,13 @@ export function isOutlet(path: string): boolean {
 }
 
 /**
- * Sends bytes to an output of this process, after the bytes written so far.
- * @returns false: `path` is not such an output, and nothing was written
+ * Sends bytes to an output of this process, after all earlier bytes.
+ * @returns false: `path` is no such output, and nothing was written
  */
 export function passTo(path: string, bytes: string | Uint8Array): boolean {
   const outlet = outletOf(path);
   if (typeof outlet !== "number") return false;
-  // These may be full pipes that do not block, which their streams wait for.
+  // These may be full non-blocking pipes; their streams wait for room.
   if (outlet === 1) process.stdout.write(bytes);
   else if (outlet === 2) process.stderr.write(bytes);
   else writing(path, () => writeFileSync(outlet, bytes));
@@ -76,8 +76,8 @@ export function passTo(path: string, bytes: string | Uint8Array): boolean {
 }
 
 /**
- * Tries to write, because permissions say less: a file system may be read-only or full, and a name too long. A process
- * that is killed here leaves nothing at `path`.
+ * Tries to write, since permissions show less: a file system may be read-only or full, and a name too long. A process
+ * killed here leaves nothing at `path`.
  */
 function probe(path: string): void {
   const partial = partialOf(path);
@@ -87,14 +87,14 @@ function probe(path: string): void {
   });
 }
 
-/** Whether two paths lead to one file, which may be missing. */
+/** Whether two paths lead to the same file, which may be missing. */
 export function isSameFile(one: string, other: string): boolean {
   if (!existsSync(one) || !existsSync(other)) return resolve(one) === resolve(other);
   const [a, b] = [statSync(one), statSync(other)];
   return a.dev === b.dev && a.ino === b.ino;
 }
 
-/** Writes the whole file or leaves the one that stands there. Throws invalid_option. */
+/** Writes the complete file, or leaves the present one. Throws invalid_option. */
 export function replaceFile(path: string, text: string): void {
   if (passTo(path, text)) return;
   if (isOutlet(path)) {
@@ -115,7 +115,7 @@ export function replaceFile(path: string, text: string): void {
 
 const PARTIAL = `.${process.pid}.partial`;
 
-/** Beside the file itself, where a link leads to one. */
+/** Beside the file itself, if `path` is a link to one. */
 const partialOf = (path: string): string => (existsSync(path) ? realpathSync(path) : path) + PARTIAL;
 
 function writing(path: string, write: () => void): void {
@@ -138,14 +138,14 @@ function assertFolderOf(path: string): void {
 }
 
 function assertNothingAt(path: string): void {
-  // A link that leads nowhere stands there too.
+  // A dangling link blocks the path too.
   if (!isThere(path)) return;
   throw new MillraceError("invalid_option", `expected nothing at ${path} yet, got a file or folder`, {
     hint: "remove it, or give another name",
   });
 }
 
-/** False also where the name is too long, or behind a file: writing tells. */
+/** Also false for a name that is too long, or below a file; writing then fails. */
 function isThere(path: string): boolean {
   try {
     return lstatSync(path, { throwIfNoEntry: false }) !== undefined;

@@ -1,8 +1,9 @@
 /** One run of a task for many callers. */
 
 /**
- * Makes callers who ask while a run is in progress share the next one: each gets a result that was begun after it
- * asked, and at most one run is in progress.
+ * Callers during a run share the next one: each gets a result of a run that began after its call, and at most one run
+ * is
+ * in progress.
  * @example const render = nextRun(() => registry.metrics());
  */
 export function nextRun<T>(task: () => Promise<T>): () => Promise<T> {

@@ -1,16 +1,16 @@
-/** The part of Ollama's API that an engine's server and the gateway answer alike. */
+/** The part of Ollama's API with the same answers from an engine's server and the gateway. */
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { ollamaErrorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
 import type { Pull } from "./model-library.js";
 
-/** The release of Ollama whose API ours is: clients compare it with what they need. */
+/** The Ollama release that our API matches: clients compare it with their requirements. */
 export const OLLAMA_API_VERSION = "0.12.6";
 
 const LATEST = ":latest";
 
-/** Maps the client's name to a name of the server's list: to Ollama, a name without a tag has the tag `latest`. */
+/** Maps the client's name to a name in the server's list: in Ollama, a name without a tag has the tag `latest`. */
 export function withoutTag(name: string, names: readonly string[]): string {
   return names.includes(name) || !name.endsWith(LATEST) ? name : name.slice(0, -LATEST.length);
 }
@@ -18,10 +18,10 @@ export function withoutTag(name: string, names: readonly string[]): string {
 /** @example withTag("mill-base") // "mill-base:latest" */
 export const withTag = (name: string): string => (name.includes(":") ? name : name + LATEST);
 
-/** Ollama has no upper bound of the temperature; OpenAI's is 2. */
+/** Ollama's temperature is unbounded; OpenAI's ends at 2. */
 export const takenTemperature = (value: unknown): unknown => (typeof value === "number" ? Math.min(value, 2) : value);
 
-/** Ollama's paths that make, move or remove models. */
+/** Ollama's paths that create, move or remove models. */
 const CHANGES_MODELS = /^\/api\/(push|create|copy|blobs)(\/|$)/;
 
 /** The hint for a path of Ollama's API that this server lacks; undefined for other paths. */
@@ -30,7 +30,7 @@ export function ollamaPathHint(path: string): string | undefined {
   return "models are not made here: /api/pull fetches one of the hub";
 }
 
-/** The name of a hub model without the tag `latest`, which says nothing. */
+/** The name of a hub model without the tag `latest`, which carries no information. */
 export const withoutLatest = (name: string): string => (name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name);
 
 const lineOf = (value: object): string => `${JSON.stringify(value)}\n`;
@@ -38,14 +38,14 @@ const lineOf = (value: object): string => `${JSON.stringify(value)}\n`;
 const PULL_NEWS_MS = 250;
 
 /**
- * The lines of a download, which goes on when nobody reads them any more.
+ * The lines of a download, which continues when nobody reads them.
  *
  * @param isLeaving whether the server is ending; the remaining lines are then left out
  */
 export async function* pullLines(pull: Pull, requestId: string, isLeaving: () => boolean): AsyncGenerator<string> {
   yield lineOf({ status: "pulling manifest" });
   const { model } = pull.status();
-  // Clients draw one bar for each digest. It names the model: the hash of the files is known when they are here.
+  // Clients draw one bar per digest. It is a hash of the model's name, since the files' hash is known only at the end.
   const digest = `sha256:${createHash("sha256").update(model).digest("hex")}`;
   let last = "";
   for (let isOver = false; !isOver && !isLeaving(); ) {
@@ -62,7 +62,7 @@ export async function* pullLines(pull: Pull, requestId: string, isLeaving: () =>
   } else yield lineOf(ollamaErrorBody(pullFailure(pull), requestId));
 }
 
-/** The answer in one object. Throws why the download failed. */
+/** The answer in one object. Throws the download's error. */
 export async function pulledWhole(pull: Pull): Promise<string> {
   await pull.ended;
   if (pull.status().state !== "done") throw pullFailure(pull);
@@ -79,7 +79,7 @@ function pullFailure(pull: Pull): MillraceError {
   );
 }
 
-/** The answer to POST /api/pull for a model that is there: its object, or the lines of its stream. */
+/** The answer to POST /api/pull for a present model: its object, or the lines of its stream. */
 export function pulled(isStream: boolean): { readonly type: string; readonly text: string } {
   const success = { status: "success" };
   if (!isStream) return { type: "application/json", text: JSON.stringify(success) };
@@ -87,7 +87,7 @@ export function pulled(isStream: boolean): { readonly type: string; readonly tex
   return { type: "application/x-ndjson", text: lines.join("") };
 }
 
-/** The refusal of POST /api/pull for a model that is not there. @param remedy how such a model comes to the server */
+/** The refusal of POST /api/pull for a missing model. @param remedy how such a model comes to the server */
 export function notPulled(name: string, remedy: string): MillraceError {
   return new MillraceError(
     "model_not_found",

@@ -1,20 +1,20 @@
 /**
- * Ollama's requests may name tools as they like: `server.tool`, `fs/read`. OpenAI's API and the formats of calls have
- * plain names only, so that such a tool gets one on its way to the model, and the client sees its own.
+ * Ollama's requests may name tools freely: `server.tool`, `fs/read`. OpenAI's API and the formats of calls have only
+ * plain names, so such a tool gets one on its way to the model, and the client sees its own name.
  */
 import { createHash } from "node:crypto";
 
 const PLAIN = /^[\w-]{1,64}$/;
 const TAKEN = /^[\w./:-]{1,256}$/;
 
-/** @returns the same where it is plain, or no name that is taken: the schema refuses those */
+/** @returns a plain name unchanged, and also names that the schema refuses */
 export function plainToolName(name: string): string {
   if (PLAIN.test(name) || !TAKEN.test(name)) return name;
   const digest = createHash("sha256").update(name).digest("hex").slice(0, 8);
   return `${name.replace(/[^\w-]/g, "_").slice(0, 55)}_${digest}`;
 }
 
-/** A request's tools in OpenAI's form, with a type and plain names. Other values stay as they are. */
+/** A request's tools in OpenAI's form, with a type and plain names. Other values stay unchanged. */
 export function plainTools(tools: unknown): unknown {
   if (!Array.isArray(tools)) return tools;
   return tools.map((tool) => {
@@ -24,7 +24,7 @@ export function plainTools(tools: unknown): unknown {
   });
 }
 
-/** @returns calls under the names that the client has given to its tools, which are read with the first call */
+/** @returns calls under the client's names for its tools, which are read with the first call */
 export function withGivenNames(tools: unknown): (calls: readonly object[]) => readonly object[] {
   let given: Map<string, string> | undefined;
   return (calls) => {

@@ -1,4 +1,4 @@
-/** Runs tasks one after the other, in the order in which they come. The failure of one is its caller's alone. */
+/** Runs tasks one after another, in the order of their calls. A failure reaches only its own caller. */
 export class OneAtATime {
   #last: Promise<unknown> = Promise.resolve();
 

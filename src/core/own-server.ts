@@ -1,8 +1,9 @@
-/** Requests to servers of this machine, by its addresses. */
+/** Requests to servers on this machine, by its addresses. */
 
 /**
- * As `fetch`, for paths that need no key. A certificate names the server's public name, not an address of this machine,
- * so it is not checked: nothing secret is sent, and only a program of this machine can answer.
+ * Like `fetch`, for paths without a key. A certificate has the server's public name, not this machine's address, so it
+ * is
+ * not checked: nothing secret is sent, and only a program on this machine can answer.
  */
 export async function askOwnServer(url: string, { signal }: { readonly signal: AbortSignal }): Promise<Response> {
   if (!url.startsWith("https:")) return await fetch(url, { signal });

@@ -1,4 +1,4 @@
-/** Where the package lies on disk: the same from src/ (tests) and from dist/src/ (the built program). */
+/** The package's place on disk: the same from src/ (tests) and from dist/src/ (the built program). */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-/** Hints for paths that other servers have: the path here that does the same. */
+/** Hints for other servers' paths: the path here that does the same. */
 const ELSEWHERE: readonly (readonly [path: RegExp, hint: string])[] = [
   [/^\/slots\/\d+$/, "prefixes are cached for all requests; --prefix-cache-disk SIZE keeps them across restarts"],
   [
@@ -12,7 +12,9 @@ const ELSEWHERE: readonly (readonly [path: RegExp, hint: string])[] = [
   [/^\/(v1|v2)\/chat$/, "chats are at /v1/chat/completions"],
 ];
 
-/** The hint for an unknown path that has a superfluous slash, repeats /v1 or is another server's; or undefined. */
+/**
+ * The hint for an unknown path with a superfluous slash, a repeated /v1 or another server's path; otherwise undefined.
+ */
 export function pathHint(path: string): string | undefined {
   if (path.startsWith("/v1/v1/")) return "the base URL ends in /v1 already";
   const plain = path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");

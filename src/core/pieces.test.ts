@@ -39,7 +39,7 @@ test("many pieces of a byte each are held in little more memory than their bytes
   for (let i = 0; i < 300_000; i++) pieces.push(Buffer.of(i & 255));
   collect();
   const { heapUsed, external } = process.memoryUsage();
-  // Held one by one, the pieces take some 50 MB.
+  // Separate pieces would take about 50 MB.
   expect(heapUsed + external - before.heapUsed - before.external).toBeLessThan(10e6);
   expect(pieces.take().length).toBe(300_000);
 });

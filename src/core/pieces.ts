@@ -1,6 +1,7 @@
 /**
- * Bytes that arrive in pieces. A piece costs some 160 bytes of memory beside its own, and holds the buffer that it came
- * in; a sender may send a byte at a time. So pieces are joined when there are many of them.
+ * Bytes that arrive in pieces. A piece costs about 160 bytes of memory in addition to its own, and keeps its source
+ * buffer
+ * alive; a sender may send single bytes. So pieces are joined when they become many.
  */
 const MOST_LOOSE = 1024;
 
@@ -9,7 +10,7 @@ export class Pieces {
   #loose: Buffer[] = [];
   #numBytes = 0;
 
-  /** Bytes of all pieces together. */
+  /** Total bytes of all pieces. */
   get numBytes(): number {
     return this.#numBytes;
   }
@@ -21,7 +22,7 @@ export class Pieces {
     this.#loose = [];
   }
 
-  /** Takes all bytes out. A single piece comes as it is. */
+  /** Takes all bytes out. A single piece is returned without a copy. */
   take(): Buffer {
     const pieces = [...this.#joined, ...this.#loose];
     const bytes = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, this.#numBytes);

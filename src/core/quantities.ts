@@ -1,6 +1,6 @@
 /** Sizes, counts and durations: read from flags and configuration files, and written for people. */
 
-/** As vLLM reads them: k, m, g, t are decimal, K, M, G, T binary; KiB and kB say it outright. */
+/** Units as in vLLM: k, m, g, t are decimal, K, M, G, T binary; KiB and kB are explicit. */
 const BYTES_BY_UNIT: Readonly<Record<string, number>> = {
   "": 1,
   B: 1,
@@ -23,7 +23,7 @@ const BYTES_BY_UNIT: Readonly<Record<string, number>> = {
 };
 
 /**
- * @returns a positive whole number of bytes; undefined where the text is none.
+ * @returns a positive whole number of bytes; undefined for other texts.
  * @example parseByteSize("8GiB") // 8589934592
  */
 export function parseByteSize(text: string): number | undefined {
@@ -35,10 +35,10 @@ export function parseByteSize(text: string): number | undefined {
 
 const MS_BY_UNIT: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** Timers of Node end at 2^31 ms; 24 days are enough for any of ours. */
+/** Node's timers end at 2^31 ms; 24 days suffice for all of ours. */
 const MAX_DURATION_MS = 24 * 24 * 3_600_000;
 
-/** @returns milliseconds; undefined where the text is no duration. @example parseDurationMs("1.5m") // 90000 */
+/** @returns milliseconds; undefined for a text that is not a duration. @example parseDurationMs("1.5m") // 90000 */
 export function parseDurationMs(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text.trim());
   const durationMs = Math.round(Number(match?.[1]) * (MS_BY_UNIT[match?.[2] ?? ""] ?? Number.NaN));
@@ -60,7 +60,7 @@ export function formatBytes(numBytes: number): string {
 
 /**
  * Dollars for people.
- * @param decimals default: two; four for less than ten cents, none from a hundred on.
+ * @param decimals default: two; four below ten cents, none from a hundred dollars on.
  * @example formatUsd(0.5814814) // "$0.58"
  */
 export function formatUsd(dollars: number, decimals = dollars >= 100 ? 0 : dollars < 0.1 ? 4 : 2): string {

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { MillraceError } from "./errors.js";
 import { firstProblem } from "./schema-problem.js";
 
-/** Throws invalid_parameter, which names the first parameter that does not fit. */
+/** Throws invalid_parameter with the name of the first invalid parameter. */
 export function readQuery<Schema extends z.ZodType>(
   schema: Schema,
   query: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-/** Texts that come with many requests, such as names of models, as JSON: finding it is cheaper than making it. */
+/** JSON of texts that recur in many requests, such as model names: finding it is cheaper than making it. */
 
 const known = new Map<string, string>();
 const MAX_KNOWN = 1000;

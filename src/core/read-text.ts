@@ -1,8 +1,8 @@
-/** Text files that the user names. */
+/** Text files from the user. */
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { MillraceError } from "./errors.js";
 
-/** V8 has no longer strings. */
+/** The longest string in V8. */
 const MOST_BYTES = 2 ** 29 - 32;
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -11,15 +11,15 @@ const WORDS: Readonly<Record<string, string>> = {
   EACCES: "a file that this user may not read",
 };
 
-/** Names the thing at a path that should be a readable file. @param cause the error of opening or reading it */
+/** Names the obstacle to reading a file. @param cause the error of opening or reading it */
 export function gotOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return WORDS[code ?? ""] ?? message;
 }
 
 /**
- * The whole file. Throws an error for {@link gotOf} where there is none, and for a named pipe or a device: a pipe would
- * hold the process up until it has a writer, and a device may never end. Inputs that this process has open are read to
+ * The complete file. Throws an error for {@link gotOf} if it is missing, or is a named pipe or a device: a pipe would
+ * block the process until it has a writer, and a device may never end. Inputs that this process has open are read to
  * their end.
  */
 export function readRegular(path: string): string {
@@ -30,10 +30,10 @@ export function readRegular(path: string): string {
   return readFileSync(path, "utf8");
 }
 
-/** Where a shell gives a command's output as a file. */
+/** Paths at which a shell gives a command's output as a file. */
 const OPEN_INPUT = /^\/dev\/stdin$|^\/(?:dev|proc\/self)\/fd\/\d+$/;
 
-/** The whole file. @param what for the error, such as "chats" @throws file_unreadable */
+/** The complete file. @param what for the error, such as "chats" @throws file_unreadable */
 export function readText(path: string, what: string): string {
   try {
     return readRegular(path);
@@ -42,7 +42,7 @@ export function readText(path: string, what: string): string {
   }
 }
 
-/** A file that is read in pieces, or later. @param what for the error @throws file_unreadable */
+/** Checks a file that is read in pieces, or later. @param what for the error @throws file_unreadable */
 export function assertReadable(path: string, what: string): void {
   try {
     sizeOfRegular(path);
@@ -52,7 +52,7 @@ export function assertReadable(path: string, what: string): void {
   }
 }
 
-/** Throws an error whose message is what is there instead of a regular file. */
+/** The size of a regular file. Throws an error that names the path's actual kind. */
 export function sizeOfRegular(path: string): number {
   const found = statSync(path);
   if (found.isDirectory()) throw new Error("a folder");

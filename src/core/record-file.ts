@@ -1,4 +1,4 @@
-/** A file of JSON lines that only grows: each record is appended as it comes, so that a stopped run resumes. */
+/** A file of JSON lines that only grows: each record is appended as it arrives, so that a stopped run can resume. */
 import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs";
 import { MillraceError } from "./errors.js";
 import { sizeOfRegular } from "./read-text.js";
@@ -14,13 +14,14 @@ export class RecordFile<T extends { readonly id: string }> {
   }
 
   /**
-   * Reads the file, which is made where it is missing. Of several records of one id the first counts; an incomplete
-   * last line is removed.
+   * Reads the file, and creates it if it is missing. Of several records with one id, the first counts; an incomplete
+   * last
+   * line is removed.
    *
-   * @param parse throws for a value that is no record
+   * @param parse throws for a value that is not a record
    * @param what names the records in errors
    * @param flag names the file, for hints
-   * @throws MillraceError file_unreadable where the file cannot be opened, or with the number of a damaged line
+   * @throws MillraceError file_unreadable if the file cannot be opened, or with the number of a damaged line
    */
   static open<T extends { readonly id: string }>(
     path: string,
@@ -36,7 +37,7 @@ export class RecordFile<T extends { readonly id: string }> {
       const record = readLine(line, parse, `${what} in ${path}, line ${index + 1}`, flag);
       if (!records.has(record.id)) records.set(record.id, record);
     }
-    // Only now: a file with a line that is not a record may be somebody else's and must not be cut.
+    // Only after parsing: a file with a line that is not a record may belong to somebody else and must stay as it is.
     if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
     return new RecordFile(path, records);
   }
@@ -52,7 +53,7 @@ export class RecordFile<T extends { readonly id: string }> {
   }
 }
 
-/** The file's bytes, once it can be written. */
+/** The file's bytes, after a check that it can be written. */
 function openAt(path: string, flag: string): Buffer {
   try {
     if (existsSync(path)) sizeOfRegular(path);

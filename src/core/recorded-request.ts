@@ -1,10 +1,10 @@
 /**
- * The lines of recorded requests: a gateway writes them, and every command that begins with requests reads them. A line
- * is a chat with its answer, both as OpenAI's chat completions have them, whatever API the client used.
+ * The lines of recorded requests: a gateway writes them, and every command that starts from requests reads them. A line
+ * is a chat with its answer, both in the form of OpenAI's chat completions, whichever API the client used.
  */
 import type { JsonObject } from "./json-body.js";
 
-/** The parsed JSON of a line. Only `request` is surely there: applications write such lines, too. */
+/** A line's parsed JSON. Only `request` is guaranteed, since applications write such lines too. */
 export interface RecordedRequest {
   /** Arrival in milliseconds since 1970. */
   readonly timestamp?: number;
@@ -18,12 +18,12 @@ export interface RecordHead {
   readonly id: string;
   /** Path of the client's request. */
   readonly path: string;
-  /** The model that answered; `request.model` is the name that was asked for. */
+  /** The model that answered; `request.model` is the requested name. */
   readonly model: string;
   readonly tenant: string;
   readonly first_byte_ms: number | undefined;
   readonly duration_ms: number;
-  /** In dollars; undefined: not known. */
+  /** In dollars; undefined: unknown. */
   readonly cost: string | undefined;
   /** The answer came from a cache. */
   readonly cached: boolean;
@@ -34,10 +34,10 @@ interface PlainMessage {
   readonly content: string;
 }
 
-/** A chat of texts alone. */
+/** A chat with only texts. */
 interface PlainChat {
   readonly messages: readonly PlainMessage[];
-  /** Undefined: the file has none, it was cut at its limit, or it is more than text. */
+  /** Undefined: the line has no answer, a truncated one, or one that is more than text. */
   readonly answer: string | undefined;
 }
 
@@ -48,7 +48,7 @@ const ROLES: Readonly<Record<string, PlainMessage["role"]>> = {
   assistant: "assistant",
 };
 
-/** @returns undefined if the line is another one */
+/** @returns undefined for lines of another form */
 export function recordedRequest(line: unknown): RecordedRequest | undefined {
   if (!isObject(line) || !isObject(line.request)) return undefined;
   const { request, response, timestamp } = line;
@@ -59,7 +59,7 @@ export function recordedRequest(line: unknown): RecordedRequest | undefined {
   };
 }
 
-/** @returns undefined if it has tools, images, or anything else that is no text */
+/** @returns undefined for a chat with tools, images, or other content besides text */
 export function plainChatOf({ request, response }: RecordedRequest): PlainChat | undefined {
   const { messages, tools, functions } = request;
   if (isFilled(tools) || isFilled(functions) || !Array.isArray(messages) || messages.length === 0) return undefined;

@@ -1,6 +1,6 @@
 /** The part of pino's logger that servers and the gateway use. Prompt text and keys are never logged. */
 export interface RequestLogger {
-  /** Absent: unknown, so the caller makes nothing for that level that costs time. */
+  /** Absent: unknown, so the caller skips costly fields of that level. */
   isLevelEnabled?(level: "debug"): boolean;
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;

@@ -1,5 +1,5 @@
 /**
- * The stream events of /v1/responses: each output item opens before its first delta and is done before the next one
+ * The stream events of /v1/responses: each output item opens before its first delta and is done before the next item
  * opens. Every event has a sequence number.
  */
 import {
@@ -13,7 +13,7 @@ import {
   type WholeResponse,
 } from "./response-objects.js";
 
-/** Names of the events of an item's text and of the part that holds it, and the part's number. */
+/** Event names for an item's text and for the part that holds it, and the part's number. */
 interface ItemForm {
   readonly text: string;
   readonly part?: string;
@@ -35,10 +35,10 @@ const FORMS: Readonly<Record<ResponseItem["kind"], ItemForm>> = {
 
 export class ResponseEvents {
   #sequenceNumber = 0;
-  /** The index of the current item; earlier items are done. */
+  /** Index of the current item; earlier items are done. */
   #openIndex = -1;
   #item: ResponseItem | undefined;
-  /** The name of the events of the open item's part; undefined: it has none. */
+  /** The event name of the open item's part; undefined: the item has no part. */
   #part: string | undefined;
   /** The serialised delta event of the open item, up to its sequence number. */
   #deltaHead = "";
@@ -57,7 +57,7 @@ export class ResponseEvents {
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
   }
 
-  /** Opens the next item; its text so far is to be sent as a delta. @param hasPart whether the item will have text */
+  /** Opens the next item; its text so far must follow as a delta. @param hasPart whether the item will have text */
   open(item: ResponseItem, hasPart = true): string {
     this.#openIndex++;
     this.#item = item;
@@ -72,7 +72,7 @@ export class ResponseEvents {
     return begin + this.event(`${this.#part}.added`, { ...this.#position(item), part: textPart(item.kind, "") });
   }
 
-  /** A piece of the open item's text. @param logprobs of a message's tokens */
+  /** A piece of the open item's text. @param logprobs those of a message's tokens */
   delta(delta: string, logprobs: readonly object[] = []): string {
     const scores = this.#item?.kind === "content" ? `,"logprobs":${JSON.stringify(logprobs)}` : "";
     const rest = `"sequence_number":${this.#sequenceNumber++},"delta":${JSON.stringify(delta)}${scores}`;

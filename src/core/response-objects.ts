@@ -1,16 +1,16 @@
 /**
  * The JSON of /v1/responses: the response object in each of its states, and the items of its output. The server writes
- * its own answers with it, and the gateway those of providers with other APIs.
+ * its own answers with it, and the gateway writes those of providers with other APIs.
  */
 
-/** The request's fields that responses repeat, and those that tell responses apart. */
+/** The request's fields that responses repeat, and the fields that distinguish responses. */
 export interface ResponseHead {
   readonly id: string;
   readonly createdAtSeconds: number;
   readonly model: string;
   readonly instructions: string | null;
   readonly maxOutputTokens: number | null;
-  /** null: the provider's default, which is not known. */
+  /** null: the provider's default, which is unknown. */
   readonly temperature: number | null;
   readonly topP: number | null;
   readonly presencePenalty: number;
@@ -21,29 +21,29 @@ export interface ResponseHead {
   readonly effort: string | null;
   readonly textFormat: object;
   readonly truncation: "auto" | "disabled";
-  /** The number of likeliest tokens to show for each token; undefined: no log-probabilities. */
+  /** Number of likeliest tokens to show for each token; undefined: no log-probabilities. */
   readonly numTopLogprobs: number | undefined;
   /** The id of the response that this one continues. */
   readonly previousId: string | null;
-  /** Repeated until the answer is complete; the store then determines the value. */
+  /** Repeated until the answer is complete; then the store decides. */
   readonly isToBeStored: boolean;
   readonly metadata: object;
 }
 
-/** One item of an answer: a message, thoughts in full or in summary, or a call of a function. */
+/** One item of an answer: a message, full or summarised thoughts, or a call of a function. */
 export interface ResponseItem {
   readonly kind: "content" | "reasoning" | "summary" | "call";
-  /** Unique; each kind has a prefix of its own before it. */
+  /** Unique; each kind adds its own prefix. */
   readonly id: string;
   /** The function's name in a call; empty otherwise. */
   readonly name: string;
-  /** The id by which the result names its call; undefined: one made of the item's. */
+  /** The call id that the result refers to; undefined: derived from the item's id. */
   readonly callId?: string | undefined;
   /** The text; in a call, its arguments as the model wrote them. */
   readonly text: string;
   /** The log-probabilities of the content's tokens; empty unless the request asked for them. */
   readonly logprobs: readonly object[];
-  /** The encrypted content that a client repeats unread in its next request. */
+  /** Encrypted content, which a client repeats unread in its next request. */
   readonly encrypted?: string | undefined;
 }
 
@@ -60,7 +60,7 @@ export function itemId({ kind, id }: ResponseItem): string {
   return `${ID_PREFIX[kind]}_${id}`;
 }
 
-/** The part that holds a message's or a reasoning's text. */
+/** The part with a message's or a reasoning's text. */
 export function textPart(kind: ResponseItem["kind"], text: string, logprobs: readonly object[] = []): object {
   if (kind === "content") return { type: "output_text", text, annotations: [], logprobs };
   return { type: kind === "summary" ? "summary_text" : "reasoning_text", text };
@@ -84,7 +84,7 @@ export function itemObject(item: ResponseItem, status: ItemStatus): object {
 interface ResponseCounts {
   readonly input: number;
   readonly cached: number;
-  /** Tokens that were written to a cache, where that has a price. */
+  /** Tokens that were written to a cache, if writing has a price. */
   readonly written?: number;
   readonly output: number;
   readonly reasoning: number;
@@ -100,7 +100,10 @@ export function responseUsage({ input, cached, written = 0, output, reasoning }:
   };
 }
 
-/** The reason of an early end comes before all that a client or a model wrote: who counts answers reads it there. */
+/**
+ * The reason for an early end comes before all text of clients and models, since code that counts answers reads it
+ * there.
+ */
 function baseObject(head: ResponseHead) {
   return {
     id: head.id,
@@ -113,7 +116,7 @@ function baseObject(head: ResponseHead) {
     incomplete_details: null,
     instructions: head.instructions,
     max_output_tokens: head.maxOutputTokens,
-    // Ignored in requests, but clients' types have them in every response.
+    // Ignored in requests, but required in responses by clients' types.
     max_tool_calls: null,
     prompt_cache_key: null,
     safety_identifier: null,
@@ -137,7 +140,7 @@ function baseObject(head: ResponseHead) {
 
 interface ResponseOutcome {
   readonly items: readonly ResponseItem[];
-  /** Why the answer is not complete; undefined: it is. */
+  /** Why the answer is incomplete; undefined: it is complete. */
   readonly incomplete: "max_output_tokens" | "content_filter" | undefined;
   readonly usage: object;
 }
@@ -145,7 +148,7 @@ interface ResponseOutcome {
 export const statusOf = ({ incomplete }: Pick<ResponseOutcome, "incomplete">): "completed" | "incomplete" =>
   incomplete === undefined ? "completed" : "incomplete";
 
-/** An answer that was cut off is "incomplete", and so is its last item. */
+/** A truncated answer is "incomplete", and so is its last item. */
 export function responseObject(head: ResponseHead, outcome: ResponseOutcome) {
   const { items, incomplete, usage } = outcome;
   const status = statusOf(outcome);

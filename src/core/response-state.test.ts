@@ -202,7 +202,7 @@ describe("a turn", () => {
     const items = kept.open("a", { input, store: false })?.body.input as { readonly content: string }[];
     expect(items.map(({ content }) => content)).toEqual(Array.from({ length: 100 }, (_, i) => `${i % 9}`));
     expect(read).toHaveBeenCalledTimes(1);
-    // Nor may references to many responses have many long conversations walked.
+    // References to many responses must not cause walks of many long conversations either.
     const few = new ResponseState(new ResponseStore({ ...LIMITS, maxConversationBytes: 1000 }));
     const ids = Array.from({ length: 70 }, (_, i) => `resp_${i}`);
     for (const id of ids) few.open("a", { input: "" })?.finish({ id, output: [] });

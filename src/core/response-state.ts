@@ -1,6 +1,6 @@
 /**
- * Keeps answers of /v1/responses between requests, at the server that clients reach: later requests go on from stored
- * answers, and clients can ask for them.
+ * Keeps answers of /v1/responses between requests, at the server that clients reach: later requests continue stored
+ * answers, and clients can fetch them.
  */
 import { MillraceError } from "./errors.js";
 import { type JsonObject, MAX_JSON_MARKS } from "./json-body.js";
@@ -18,20 +18,19 @@ import {
   withoutLogprobs,
 } from "./response-store.js";
 
-/** A request in the form for the engine, which keeps no answers, and the place where its answer is kept. */
+/** A request in the engine's form, without storage, and the place for its stored answer. */
 export interface OpenTurn {
-  /** With the whole conversation as input. */
+  /** With the complete conversation as input. */
   readonly body: JsonObject;
   readonly previousId: string | null;
-  /** Whether the answer will be kept, unless it turns out too long: `store` until the answer is whole. */
+  /** Whether the answer will be kept, unless it becomes too long: the value of `store` until the answer is complete. */
   readonly isToBeStored: boolean;
-  /** Takes the whole answer, and keeps it if it can. @returns the answer, whose `store` says whether it is kept */
+  /** Takes the complete answer, and keeps it if it can. @returns the answer; its `store` says whether it is kept */
   finish<T extends JsonObject>(response: T): T & { readonly store: boolean };
 }
 
 /**
- * The paths of stored responses are `not_found`; a request that continues one has the error that clients of OpenAI's
- * know.
+ * On the paths of stored responses the error is `not_found`; for a request that continues one, the error is OpenAI's.
  */
 function notFound(what: string, id: string, param: string): MillraceError {
   const code = param === "previous_response_id" ? "previous_response_not_found" : "not_found";
@@ -47,9 +46,9 @@ function itemsOf(input: unknown): readonly unknown[] {
 }
 
 interface Size {
-  /** In strings: the value's JSON has more. */
+  /** Characters in strings; the value's JSON has more. */
   readonly numCharacters: number;
-  /** See MAX_JSON_MARKS; beyond it neither is counted further. */
+  /** See MAX_JSON_MARKS; beyond that limit, counting of both stops. */
   readonly numMarks: number;
 }
 
@@ -61,7 +60,7 @@ function sizeOf(value: unknown): Size {
     if (typeof each === "string") numCharacters += each.length;
     if (typeof each !== "object" || each === null) continue;
     const parts: readonly unknown[] = Array.isArray(each) ? each : Object.values(each);
-    // A bracket and the commas, and an object's colons.
+    // Count a bracket and the commas, and an object's colons.
     numMarks += Math.max(parts.length, 1) + (Array.isArray(each) ? 0 : parts.length);
     for (const part of parts) pending.push(part);
   }
@@ -79,9 +78,9 @@ export class ResponseState {
   constructor(private readonly store: ResponseStore) {}
 
   /**
-   * @param body of a POST to /v1/responses; the engine checks its other fields
-   * @param isGeneration false: only the prompt's tokens are counted, and nothing is stored
-   * @returns undefined if the request uses no stored answer and stores none
+   * @param body JSON of a POST to /v1/responses; the engine checks its other fields
+   * @param isGeneration false: the request only counts the prompt's tokens, and stores nothing
+   * @returns undefined if the request neither uses nor stores an answer
    */
   open(tenant: string, body: JsonObject, { isGeneration } = { isGeneration: true }): OpenTurn | undefined {
     const { previous_response_id: previousId, ...rest } = body;
@@ -103,9 +102,9 @@ export class ResponseState {
     const input = isKept ? this.#storable(known, previous) : undefined;
     const earlier = previous === undefined ? [] : conversationOf(previous);
     const sent: Record<string, unknown> = { ...rest, ...(isKept ? { store: false } : {}) };
-    // A text stays one where nothing comes before it.
+    // A text input stays a text if no items precede it.
     if (changes) sent.input = [...earlier, ...known];
-    // The engine refuses values that are no ids.
+    // The engine refuses values that are not ids.
     if (!hasPrevious && previousId !== undefined) sent.previous_response_id = previousId;
     return {
       body: sent,
@@ -122,17 +121,17 @@ export class ResponseState {
     };
   }
 
-  /** The input as it is kept. @returns undefined where the conversation is already too long to be */
+  /** The input in its stored form. @returns undefined if the conversation is already too long */
   #storable(items: readonly unknown[], previous: Turn | undefined): StoredInput | undefined {
     const { maxConversationBytes } = this.store.limits;
     const said = withoutLogprobs(items);
-    // Checked first, so that megabytes that will not be kept are not serialised.
+    // Checked first, so that megabytes are not serialised in vain.
     if (sizeOf(said).numCharacters > maxConversationBytes) return undefined;
     const input = storedInput(said);
     return (previous?.conversationBytes ?? 0) + input.json.length > maxConversationBytes ? undefined : input;
   }
 
-  /** Answers a request for a stored response. @param url path and query @returns undefined of any other request */
+  /** Answers a request for a stored response. @param url path and query @returns undefined for any other request */
   answer(tenant: string, method: string, url: string): object | undefined {
     const { pathname, searchParams } = new URL(url, "http://localhost");
     if (!isStateRequest(method, pathname)) return undefined;
@@ -164,7 +163,7 @@ export class ResponseState {
     return stored;
   }
 
-  /** The items that references name, in their place. @returns the same list where there are none */
+  /** Replaces references by their items. @returns the same list if it has no references */
   #withReferences(tenant: string, items: readonly unknown[]): readonly unknown[] {
     if (!items.some(isReference)) return items;
     const lists = new ReadLists(READ_BYTES_FACTOR * this.store.limits.maxConversationBytes);
@@ -174,7 +173,7 @@ export class ResponseState {
       if (known === undefined) throw notFound("item", item.id, `input[${index}].id`);
       return known;
     });
-    // A short reference may name megabytes, and a request has room for thousands of references.
+    // A short reference may stand for megabytes, and a request may have thousands of references.
     const { maxConversationBytes } = this.store.limits;
     const { numCharacters } = sizeOf(found.filter((_, index) => isReference(items[index])));
     if (numCharacters > maxConversationBytes) {
@@ -183,7 +182,7 @@ export class ResponseState {
     return found;
   }
 
-  /** The item of an id: one that it came with, or the one by which `input_items` shows it. */
+  /** The item with an id: its own, or the one that `input_items` gave it. */
   #named(tenant: string, id: string, lists: ReadLists): JsonObject | undefined {
     const stored = this.store.ofItem(tenant, id);
     if (stored !== undefined) {
@@ -196,11 +195,11 @@ export class ResponseState {
   }
 }
 
-/** Stored lists that one request reads: each is parsed once, however many of its items are named. */
+/** The stored lists that one request reads: each is parsed once, however many of its items the request names. */
 class ReadLists {
   readonly #lists = new Map<Buffer, readonly JsonObject[]>();
   readonly #byId = new Map<Buffer, ReadonlyMap<unknown, JsonObject>>();
-  /** A long conversation is walked once, too. */
+  /** A long conversation is also walked only once. */
   readonly #places = new Map<Turn, ReturnType<typeof placesOf>>();
   #numBytes = 0;
 
@@ -215,7 +214,7 @@ class ReadLists {
     return items;
   }
 
-  /** @param index of an item of the conversation up to the turn's own input */
+  /** @param index position of an item in the conversation up to the turn's own input */
   at(turn: Turn, index: number): JsonObject | undefined {
     let places = this.#places.get(turn);
     if (places === undefined) {
@@ -241,12 +240,12 @@ class ReadLists {
   }
 }
 
-/** A request reads this many times as much to look references up as a conversation may hold. */
+/** A request's look-ups may read this many times the limit of a conversation. */
 const READ_BYTES_FACTOR = 4;
 /** Memory of an item's place. */
 const PLACE_BYTES = 64;
 
-/** As `input_items` names an item that came without an id. */
+/** The id in `input_items` of an item without its own. */
 const shownId = (responseId: string, index: number): string => `item_${responseId}_${index}`;
 const SHOWN_ID = /^item_([\w-]{1,128})_(\d{1,6})$/;
 
@@ -257,7 +256,7 @@ function isReference(item: unknown): item is { readonly id: string } {
 
 const STATE_PATH = /^\/v1\/responses\/([\w-]{1,128})(?:\/(\w+))?$/;
 
-/** Is this a request for a stored response? @param path without the query */
+/** Whether the request is for a stored response. @param path without the query */
 export function isStateRequest(method: string, path: string): boolean {
   const [matched, , rest] = STATE_PATH.exec(path) ?? [];
   if (matched === undefined) return false;
@@ -268,7 +267,9 @@ export function isStateRequest(method: string, path: string): boolean {
 const MAX_PAGE = 100;
 const DEFAULT_PAGE = 20;
 
-/** The items of the whole conversation up to the response's own input, newest first unless the query says otherwise. */
+/**
+ * The items of the complete conversation up to the response's own input, newest first unless the query says otherwise.
+ */
 function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchParams): object {
   const earlier = turn.previous === undefined ? [] : conversationOf(turn.previous);
   const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, shownId(responseId, index)));
@@ -280,7 +281,7 @@ function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchPa
     });
   }
   const after = query.get("after") || null;
-  // An id may be there twice, as clients may give any: after the last of them no page comes again.
+  // Clients may repeat an id: paging continues after its last item, so that no page comes twice.
   const start = after === null ? 0 : items.findLastIndex(({ id }) => id === after) + 1;
   if (after !== null && start === 0) {
     throw new MillraceError("invalid_parameter", "after: expected the id of one of the items, got another", {
@@ -297,7 +298,7 @@ function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchPa
   };
 }
 
-/** As OpenAI shows it: with an id, its text as a part. @param stored an upstream may have answered null for an item */
+/** In OpenAI's form: with an id, and the text as a part. @param stored null if an upstream answered null for an item */
 function shownItem(stored: JsonObject | null, id: string): JsonObject & { readonly id: unknown } {
   const item = stored ?? {};
   const { type = "message", content } = item;

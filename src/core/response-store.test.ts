@@ -1,6 +1,6 @@
 /**
- * What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion
- * of their beginning.
+ * The store keeps responses within its bounds, separates tenants, and keeps conversations after the deletion of their
+ * beginning.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ function stored(limits: Partial<StoreLimits> = {}) {
   let nowMs = 0;
   const store = new ResponseStore({ ...LIMITS, ...limits }, () => nowMs);
   const seen = new Map<string, Turn>();
-  /** @param previous as the tenant last saw it, deleted meanwhile or not */
+  /** @param previous id of the tenant's last state of it, even if deleted since */
   const put = (id: string, options: { tenant?: string; previous?: string; size?: number } = {}) => {
     const { tenant = "a", previous, size = 10 } = options;
     const before = previous === undefined ? undefined : seen.get(`${tenant}/${previous}`);

@@ -1,15 +1,16 @@
 /**
- * Answers of /v1/responses that later requests build on, in memory: each tenant sees its own, and bytes, number and
- * time are bounded. A turn holds the one before it, so that a conversation is stored once however long it gets, and
- * goes on when its beginning has been deleted.
+ * Answers of /v1/responses for later requests, in memory: each tenant sees its own, and bytes, number and time are
+ * bounded. A turn refers to the turn before it, so that a conversation of any length is stored once, and continues
+ * after
+ * the deletion of its beginning.
  */
 import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 
 export interface StoreLimits {
   readonly maxResponses: number;
-  /** Upper bound of everything stored, as JSON. */
+  /** Upper bound of all stored JSON, in bytes. */
   readonly maxBytes: number;
-  /** Upper bound of a conversation's items: each request that goes on with the conversation reads all of them. */
+  /** Upper bound of a conversation's items: each request that continues the conversation reads all of them. */
   readonly maxConversationBytes: number;
   readonly ttlMs: number;
 }
@@ -35,19 +36,19 @@ export interface Turn {
   readonly numOutput: number;
   /** Size of the items of this turn and all turns before it. */
   readonly conversationBytes: number;
-  /** Marks of the same items (see MAX_JSON_MARKS), which later requests bring along. */
+  /** Marks of the same items (see MAX_JSON_MARKS); they count in later requests. */
   readonly conversationMarks: number;
-  /** Number of turns that continue this one, plus 1 for its response. At 0 its bytes are freed. */
+  /** Number of turns that continue this one, plus 1 for its response. At 0, its bytes are freed. */
   numHolders: number;
 }
 
-/** An answer that clients can fetch. If it is deleted, its turn remains a part of later turns' conversations. */
+/** An answer that clients can fetch. After its deletion, its turn stays part of later turns' conversations. */
 export interface StoredResponse {
   readonly id: string;
   readonly turn: Turn;
-  /** The response object as JSON; without `output` where that is the turn's own. */
+  /** The response object as JSON, without `output` if that equals the turn's own. */
   readonly json: Buffer;
-  /** Of the items in its turn's input and output, each once. */
+  /** Ids of the items in its turn's input and output, each once. */
   readonly itemIds: ReadonlySet<string>;
   readonly storedAtMs: number;
 }
@@ -55,23 +56,23 @@ export interface StoredResponse {
 interface Shelf {
   /** Oldest first. */
   readonly responses: Map<string, StoredResponse>;
-  /** By the ids of their items. Clients repeat items, and a kept answer repeats ids: an item may have several. */
+  /** Item id → responses. Clients repeat items, and a kept answer repeats ids, so an item may belong to several. */
   readonly byItem: Map<string, StoredResponse[]>;
   numBytes: number;
 }
 
-/** Memory of a turn and of a response beside their JSON: objects, map entries and headers. */
+/** Memory of a turn or response beside its JSON: objects, map entries and headers. */
 const ENTRY_BYTES = 1024;
 /** Memory of an item's id and of its entry in a map. */
 const ID_BYTES = 512;
-/** By a longer id, which no server gives, an item cannot be found. */
+/** Longer ids, which no server gives, cannot be looked up. */
 const MAX_ID_CHARACTERS = 128;
 
 const bytesOfTurn = ({ input, output }: Turn): number => input.length + output.length + ENTRY_BYTES;
 const bytesOfResponse = ({ json, itemIds }: StoredResponse): number =>
   json.length + ENTRY_BYTES + itemIds.size * ID_BYTES;
 
-/** A value's JSON in memory of its own: a small buffer of Node's pool would keep all of the pool's 8 KiB alive. */
+/** A value's JSON in separate memory: a small buffer of Node's pool would keep the pool's 8 KiB alive. */
 function jsonBytes(value: unknown): Buffer {
   const text = JSON.stringify(value);
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
@@ -79,7 +80,7 @@ function jsonBytes(value: unknown): Buffer {
   return bytes;
 }
 
-/** A request's own input as it is kept. */
+/** A request's own input in its stored form. */
 export interface StoredInput {
   /** The items: a JSON array. */
   readonly json: Buffer;
@@ -108,7 +109,7 @@ export function inputOf(turn: Turn): readonly Item[] {
   return itemsIn(turn.input);
 }
 
-/** All that was said up to the turn's end, oldest first. */
+/** All items up to the turn's end, oldest first. */
 export function conversationOf(last: Turn): Item[] {
   const turns: Turn[] = [];
   for (let turn: Turn | undefined = last; turn !== undefined; turn = turn.previous) turns.push(turn);
@@ -121,7 +122,7 @@ interface Place {
   readonly at: number;
 }
 
-/** Where each item of the conversation up to the turn's own input stands, in the order of conversationOf. */
+/** The place of each item of the conversation up to the turn's own input, in the order of conversationOf. */
 export function placesOf(last: Turn): readonly Place[] {
   const lists: (readonly [list: Buffer, numItems: number])[] = [[last.input, last.numInput]];
   for (let turn = last.previous; turn !== undefined; turn = turn.previous) {
@@ -130,13 +131,13 @@ export function placesOf(last: Turn): readonly Place[] {
   return lists.reverse().flatMap(([list, numItems]) => Array.from({ length: numItems }, (_, at) => ({ list, at })));
 }
 
-/** The response object as it was given. */
+/** The complete response object. */
 export function responseOf({ json, turn }: StoredResponse): Item {
   const response = JSON.parse(json.toString()) as Item;
   return "output" in response ? response : { ...response, output: outputOf(turn) };
 }
 
-/** Items as a conversation keeps them: log-probabilities are left out. @returns the same list where there are none */
+/** Items in their stored form, without log-probabilities. @returns the same list if it has none */
 export function withoutLogprobs(items: readonly unknown[]): readonly unknown[] {
   if (!items.some(hasLogprobs)) return items;
   return items.map((item) => {
@@ -178,15 +179,15 @@ export class ResponseStore {
     return this.#shelves.get(tenant)?.responses.get(id);
   }
 
-  /** The tenant's newest answer that has the item of that id in its own input or output. */
+  /** The tenant's newest answer with this item in its own input or output. */
   ofItem(tenant: string, itemId: string): StoredResponse | undefined {
     this.#expire();
     return this.#shelves.get(tenant)?.byItem.get(itemId)?.at(-1);
   }
 
   /**
-   * @returns whether the answer is stored: not if it is too long, or if it was evicted at once because its tenant holds
-   * the most
+   * @returns whether the answer is stored: false if it is too long, or evicted at once because its tenant holds the
+   *   most
    */
   put(tenant: string, id: string, previous: Turn | undefined, asked: StoredInput, answer: Item): boolean {
     const items: readonly unknown[] = Array.isArray(answer.output) ? answer.output : [];
@@ -219,7 +220,7 @@ export class ResponseStore {
     return this.#shelves.get(tenant)?.responses.get(id) === stored;
   }
 
-  /** @returns whether there was one */
+  /** @returns whether the response existed */
   delete(tenant: string, id: string): boolean {
     const shelf = this.#shelves.get(tenant);
     const stored = shelf?.responses.get(id);
@@ -237,7 +238,7 @@ export class ResponseStore {
     return true;
   }
 
-  /** Whether it would fit if it were alone with its conversation. */
+  /** Whether it would fit as the only response, with its conversation. */
   #fits(stored: StoredResponse): boolean {
     const { conversationBytes, conversationMarks } = stored.turn;
     const { maxBytes, maxConversationBytes } = this.limits;
@@ -268,10 +269,7 @@ export class ResponseStore {
     this.#numBytes += numBytes;
   }
 
-  /**
-   * Adds a holder. A turn that was released while this answer was being generated counts again, with the turns before
-   * it.
-   */
+  /** Adds a holder. A turn that was released during this answer's generation counts again, with all turns before it. */
   #hold(shelf: Shelf, turn: Turn): void {
     for (let each: Turn | undefined = turn; each !== undefined && each.numHolders++ === 0; each = each.previous) {
       this.#count(shelf, bytesOfTurn(each));
@@ -284,7 +282,7 @@ export class ResponseStore {
     }
   }
 
-  /** The oldest entry of the tenant that holds most, so that no tenant pushes others out. */
+  /** Evicts the oldest entry of the tenant that holds the most, so that no tenant pushes others out. */
   #evict(share: (shelf: Shelf) => number): void {
     const [tenant, shelf] = [...this.#shelves].reduce((most, each) => (share(each[1]) > share(most[1]) ? each : most));
     this.delete(tenant, shelf.responses.keys().next().value!);

@@ -1,10 +1,10 @@
-/** A value of a client that a schema refuses, in words: where, what was expected, and what came. */
+/** A client's value that a schema refuses, in words: the place, the expectation, and the actual value. */
 import type { z } from "zod";
 import { describeValue } from "./describe-value.js";
 
 const MAX_NAME = 80;
 
-/** Field names come from the client and are sent back, so huge ones are truncated. */
+/** Field names come from the client and go back to it, so huge ones are truncated. */
 export function shorten(name: string): string {
   return name.length <= MAX_NAME ? name : `${name.slice(0, MAX_NAME - 3)}...`;
 }
@@ -28,7 +28,7 @@ export function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** An expectation that has no words. */
+/** Stands for an expectation without words. */
 const ANOTHER = "another value";
 
 const NOUNS: Readonly<Record<string, string>> = {
@@ -79,7 +79,7 @@ export function expectedOf(issue: z.core.$ZodIssue): string {
   }
 }
 
-/** The expectation of an alternative, whose error may be an error of a list's element or of an object's field. */
+/** The expectation of an alternative; its error may lie in a list's element or an object's field. */
 function expectedWithin(issue: z.core.$ZodIssue): string {
   const expected = expectedOf(issue);
   const [key] = issue.path;
@@ -90,11 +90,11 @@ function expectedWithin(issue: z.core.$ZodIssue): string {
   return `an array of ${expected.replace(/^an? /, "")}s`;
 }
 
-/** How zod's own messages begin; others are a schema's words. */
+/** Beginnings of zod's own messages; other messages are a schema's words. */
 const OF_ZOD = /^(Invalid|Too (big|small)|Unrecognized key)/;
 
 interface SchemaProblem {
-  /** The field at fault, as in `messages[0].content`; empty: the value itself. */
+  /** The field at fault, in the form `messages[0].content`; empty: the value itself. */
   readonly param: string;
   /** @example "expected a string, got 7" */
   readonly reason: string;

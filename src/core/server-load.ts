@@ -1,7 +1,7 @@
-/** Asks a running server of this machine how many requests it has. */
+/** Asks a running server on this machine for its number of requests. */
 import { askOwnServer } from "./own-server.js";
 
-/** A busy or stopped server is still listed. */
+/** Short, since the list also shows busy and stopped servers. */
 const ANSWER_TIMEOUT_MS = 1000;
 
 interface Load {
@@ -9,7 +9,7 @@ interface Load {
   readonly waiting: number;
 }
 
-/** Summed over all instances in the metrics. */
+/** The sum over all instances in the metrics. */
 export function loadIn(metrics: string): Load {
   const sumOf = (name: string): number =>
     metrics
@@ -19,9 +19,9 @@ export function loadIn(metrics: string): Load {
   return { running: sumOf("num_requests_running"), waiting: sumOf("num_requests_waiting") };
 }
 
-/** @returns undefined when the server does not answer */
+/** @returns undefined if the server does not answer */
 export async function askForLoad(url: string): Promise<Load | undefined> {
-  // A wildcard address cannot be asked.
+  // Requests cannot go to a wildcard address.
   const address = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
   try {
     const answer = await askOwnServer(`${address}/metrics`, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });

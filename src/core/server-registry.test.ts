@@ -10,7 +10,7 @@ const FACTS = { url: "http://127.0.0.1:1", models: ["m"], kind: "engine", versio
 
 const filesIn = (cache: string): readonly string[] => readdirSync(join(cache, "servers"));
 
-/** Writes this process's file with some of it changed. */
+/** Writes this process's file with changes. */
 function forge(cache: string, name: string, changes: object): void {
   const own = filesIn(cache).find((each) => each.endsWith(`-${process.pid}.json`));
   const record = JSON.parse(readFileSync(join(cache, "servers", own!), "utf8")) as object;

@@ -1,6 +1,7 @@
 /**
- * The servers running on this machine: one small file each, which the server removes when it ends. Files of killed
- * servers are cleared away.
+ * The running servers on this machine: one small file each, which the server removes at its end. Files of killed
+ * servers
+ * are cleared away.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -10,12 +11,12 @@ import { cacheFolder } from "./cache-folder.js";
 
 const RECORD = z.object({
   pid: z.int().positive(),
-  /** When the system says that the process began: tells it from a later one of the same number. */
+  /** Start time of the process according to the system: distinguishes it from a later one with the same number. */
   processStart: z.string().optional(),
   host: z.string(),
   url: z.string(),
   models: z.array(z.string()).readonly(),
-  /** Texts that name the files it serves: paths, names of the hub. Servers of earlier versions say nothing. */
+  /** Texts that name the files it serves: paths, names on the hub. Absent for servers of earlier versions. */
   uses: z.array(z.string()).readonly().optional(),
   kind: z.enum(["engine", "fleet"]),
   since: z.string(),
@@ -29,11 +30,11 @@ function registryFolder(cacheDir: string): string {
   return join(cacheDir, "servers");
 }
 
-/** Clock ticks since the machine began, from the system's table; undefined where there is none. */
+/** Clock ticks since the machine's start, from the system's table; undefined if it has none. */
 function processStartOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name before may hold anything, closing brackets too; the 20th field after it is the start.
+    // The process name may hold anything, even closing brackets; the 20th field after it is the start.
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
   } catch {
     return undefined;
@@ -73,7 +74,7 @@ export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): ()
   };
   try {
     mkdirSync(registryFolder(cacheDir), { recursive: true });
-    // Files of killed servers would pile up on machines where servers are never listed.
+    // Without this, files of killed servers would pile up on machines where servers are never listed.
     runningServers(cacheDir);
     writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`);
     renameSync(`${path}.new`, path);

@@ -1,4 +1,4 @@
-/** Words of a command line as a POSIX shell reads them. */
+/** Quotes words for a POSIX shell's command line. */
 
 /** @example shellWord("it's") // "'it'\\''s'" */
 export function shellWord(word: string): string {

@@ -1,4 +1,4 @@
-/** Service-level objectives, as flags and files write them. */
+/** Service-level objectives in the form of flags and files. */
 import { MillraceError } from "./errors.js";
 import { optionError } from "./option-error.js";
 
@@ -35,7 +35,7 @@ export function parseSlo(text: string): Slo {
   };
 }
 
-/** Those of the time to the first token and per token alone, above 0. */
+/** Only targets of the time to the first token and per token, above 0. */
 export function parseLatencyTargets(text: string): Slo {
   const slo = parseSlo(text);
   if (slo.e2eMs !== undefined) throw optionError("--slo", "of ttft and tpot alone", text);

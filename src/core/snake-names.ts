@@ -1,9 +1,6 @@
-/** Names of fields as every API of ours writes them: `in_flight`, where TypeScript says `inFlight`. */
+/** Field names in the form of our APIs: `in_flight` for TypeScript's `inFlight`. */
 
-/**
- * A value for JSON whose fields, at every depth, have their API's names. Names that clients choose must not be keys in
- * it.
- */
+/** A value for JSON with the API's field names at every depth. Its keys must not be names that clients choose. */
 export function snakeNames(value: object): object {
   return withSnakeNames(value) as object;
 }
@@ -16,7 +13,7 @@ function withSnakeNames(value: unknown): unknown {
   return named;
 }
 
-/** Names converted before: lists repeat a few names thousands of times. */
+/** Cache of converted names: lists repeat a few names thousands of times. */
 const known = new Map<string, string>();
 const MOST_KNOWN = 1000;
 

@@ -18,7 +18,7 @@ function watchersOf(socket: Socket): Set<() => void> {
   return watchers;
 }
 
-/** Calls back once the socket has closed. Returns the call that ends the watch. */
+/** Calls back once the socket has closed. Returns a function that ends the watch. */
 export function onSocketClose(socket: Socket, callback: () => void): () => void {
   const watchers = watchersOf(socket);
   watchers.add(callback);

@@ -1,15 +1,15 @@
-/** Progress of long work, stage by stage. The work reports it; commands show it. */
+/** Progress of long work, stage by stage. The work reports it; commands display it. */
 
 export interface Stage {
-  /** @param text how far the stage is */
+  /** @param text the stage's progress */
   update(text: string): void;
   /** @param text the stage's result */
   done(text: string): void;
-  /** A remark that is no error. */
+  /** A remark that is not an error. */
   note(text: string): void;
 }
 
-/** Begins a stage of this name. */
+/** Begins a stage with this name. */
 export type StartStage = (name: string) => Stage;
 
 /** Drops progress and keeps remarks. */

@@ -1,4 +1,4 @@
-/** Medians and spreads of a few measurements: what every table of measurements is made of. */
+/** Medians and spreads of a few measurements, for all tables of measurements. */
 
 export interface Summary {
   readonly median: number;
@@ -8,14 +8,14 @@ export interface Summary {
   readonly spread: number;
 }
 
-/** The middle value, or the mean of the two middle ones; NaN of none. */
+/** The middle value, or the mean of the two middle ones; NaN for an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Least and largest of any number of values; +∞ and −∞ if there are none. */
+/** Least and largest of any number of values; +∞ and −∞ for none. */
 export function extremesOf(values: readonly number[]): { readonly min: number; readonly max: number } {
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const value of values) {

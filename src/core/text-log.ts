@@ -1,4 +1,4 @@
-/** The log for people: pino's JSON lines as time, level, message and what belongs to it. */
+/** The log for people: pino's JSON lines as time, level, message and fields. */
 import { visible } from "./visible-text.js";
 
 const LEVEL_NAMES: Readonly<Record<number, string>> = { 20: "debug", 30: "info", 40: "warn", 50: "error", 60: "fatal" };
@@ -11,7 +11,7 @@ function shownValue(value: string | number | boolean): string {
   return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
 }
 
-/** Only numbers, words and texts: nested values are for programs. */
+/** Shows only numbers, words and texts: nested values are for programs. */
 function shownFields(fields: Readonly<Record<string, unknown>>): string {
   return Object.entries(fields)
     .flatMap(([name, value]) => {
@@ -28,7 +28,7 @@ function shownError(err: unknown): string {
   return lines.map((line) => `\n  ${visible(line)}`).join("");
 }
 
-/** @param line JSON as pino writes it; anything else is shown as it is */
+/** @param line JSON from pino; other text is shown unchanged */
 export function formatLogLine(line: string, hasColours: boolean): string {
   let record: Readonly<Record<string, unknown>>;
   try {

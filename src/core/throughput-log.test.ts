@@ -33,7 +33,7 @@ test("each busy instance has its line every ten seconds, a quiet one none", () =
   ]);
   sources = [source("m-1", 150), source("m-2", 100), source("attached", 1_000_000)];
   vi.advanceTimersByTime(10_000);
-  // What a server did before it was first seen is not of these ten seconds.
+  // Work from before a server's first appearance does not count in these ten seconds.
   expect(info).toHaveBeenCalledTimes(1);
   clearInterval(timer);
 });

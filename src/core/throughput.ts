@@ -1,8 +1,8 @@
-/** Throughput since the last look, as a line like the one that vLLM logs every ten seconds. */
+/** Throughput since the last look, as a line like vLLM's log line every ten seconds. */
 
 export const THROUGHPUT_EVERY_MS = 10_000;
 
-/** Present counts, and totals since the process began; undefined: the engine does not report them. */
+/** Present counts, and totals since the process's start; undefined: the engine does not report them. */
 export interface LoadCounts {
   readonly numRunning: number | undefined;
   readonly numWaiting: number | undefined;
@@ -10,7 +10,7 @@ export interface LoadCounts {
   readonly kvUsage: number | undefined;
   readonly promptTokens: number | undefined;
   readonly generationTokens: number | undefined;
-  /** Prompt tokens looked up in, and found in, the prefix cache. */
+  /** Prompt tokens looked up in the prefix cache, and tokens found in it. */
   readonly prefixQueries: number | undefined;
   readonly prefixHits: number | undefined;
 }
@@ -31,7 +31,7 @@ export class ThroughputMeter {
   #atMs: number;
   #before: LoadCounts | undefined;
 
-  /** @param counts totals before the first line; undefined: all are zero */
+  /** @param counts totals before the first line; undefined: all zero */
   constructor(nowMs: number, counts?: LoadCounts) {
     this.#atMs = nowMs;
     this.#before = counts;
@@ -43,7 +43,7 @@ export class ThroughputMeter {
     const delta = (key: Total): number => {
       const now = counts[key] ?? 0;
       const before = this.#before?.[key] ?? 0;
-      // A process that was started again counts from nothing.
+      // A restarted process counts from zero.
       return now < before ? now : now - before;
     };
     const [prompt, generation] = [delta("promptTokens"), delta("generationTokens")];

@@ -1,7 +1,6 @@
 /**
- * The app in the browser: its page at `/` and its files under `/app/`, which the build wrote (scripts/build-web.js). A
- * server of one model and a gateway answer with the same files; the page asks the API whether it talks to an engine or
- * to a gateway.
+ * The browser app: its page at `/` and its files under `/app/`, from the build (scripts/build-web.js). A server of one
+ * model and a gateway serve the same files; the page asks the API whether it talks to an engine or to a gateway.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -10,7 +9,7 @@ import { packageRoot } from "./package-root.js";
 interface WebFile {
   readonly type: string;
   readonly plain: Buffer;
-  /** By the name of the content encoding. */
+  /** By name of the content encoding. */
   readonly encoded: ReadonlyMap<string, Buffer>;
 }
 
@@ -24,13 +23,13 @@ const TYPES: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=UTF-8",
 };
 
-/** Better ones first. */
+/** In order of preference. */
 const ENCODINGS = [
   ["br", ".br"],
   ["gzip", ".gz"],
 ] as const;
 
-/** Scripts and styles come from this origin only, and text becomes HTML through the sanitizer's policy alone. */
+/** Scripts and styles come only from this origin, and text becomes HTML only through the sanitizer's policy. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -59,7 +58,7 @@ function readFiles(folder: string): ReadonlyMap<string, WebFile> {
   );
 }
 
-/** Whether the app answers this path, whatever the file. */
+/** Whether the app answers this path, for any file. */
 export function isWebPath(path: string): boolean {
   return path === "/" || path.startsWith(PREFIX);
 }
@@ -67,7 +66,7 @@ export function isWebPath(path: string): boolean {
 /**
  * @param path without a query
  * @param acceptEncoding the request's header
- * @returns undefined where the app has no such file
+ * @returns undefined if the app has no such file
  */
 export function webAnswer(path: string, acceptEncoding: string | undefined): Response | undefined {
   files ??= readFiles(join(packageRoot(), FOLDER));
@@ -78,7 +77,7 @@ export function webAnswer(path: string, acceptEncoding: string | undefined): Res
   const encoding = ENCODINGS.find(([name]) => accepted.includes(name))?.[0];
   const headers: Record<string, string> = {
     "Content-Type": file.type,
-    // The names of the other files change with their content.
+    // The other files' names change with their content.
     "Cache-Control": isPage ? "no-cache" : "public, max-age=31536000, immutable",
     Vary: "Accept-Encoding",
     ...SAFETY_HEADERS,

@@ -1,6 +1,6 @@
 /**
- * The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report,
- * which are public, and /admin, which needs an operator's key.
+ * The fleet's own paths beside the API: the browser app and its figures under /watch, /metrics and /report, which are
+ * public, and /admin, which needs an operator's key.
  */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -41,28 +41,25 @@ export interface Scaled {
   readonly limitedBy: "min" | "max" | undefined;
 }
 
-/** The operations behind the administrator's paths. */
+/** The operations behind the paths under /admin. */
 export interface AdminTarget {
   /** All models, in the form of /v1/models. */
   models(): object;
   instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
   drain(id: string): Promise<void>;
   restart(id: string): Promise<void>;
-  /**
-   * @returns the number of instances that there will be, and the bound of the model that changed the requested number,
-   * if any
-   */
+  /** @returns the number of instances to come, and the model's bound that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
-  /** Starts a model of the disk. @returns the name for its clients */
+  /** Starts a model from the disk. @returns its name for clients */
   load(spec: string, name: string | undefined): Promise<string>;
   unload(name: string): Promise<void>;
-  /** Whether a model was loaded so, and is not the file's. */
+  /** Whether `load` started the model; false for models of the file. */
   isLoaded(name: string): boolean;
-  /** The models on this machine's disk; undefined: nobody manages them. */
+  /** The models on this machine's disk; undefined: this fleet does not manage them. */
   readonly library: ModelLibrary | undefined;
-  /** @param accept of the scraper */
+  /** @param accept the scraper's Accept header */
   metrics(accept: string | undefined): Promise<MetricsText>;
-  /** Figures by tenant, in Prometheus' text format; absent: nobody counts them. */
+  /** Figures by tenant, in Prometheus' text format; absent: the fleet does not count them. */
   readonly tenantMetrics?: (() => string) | undefined;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
@@ -70,17 +67,17 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
-  /** Whether the conversations of clients are kept here. */
+  /** Whether the gateway stores clients' conversations. */
   readonly keepsChats?: boolean;
-  /** Whether clients' words on answers are taken. */
+  /** Whether the gateway accepts clients' feedback on answers. */
   readonly takesFeedback?: boolean;
   /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
-  /** Sessions of operators' and clients' browsers. */
+  /** Browser sessions of operators and clients. */
   readonly sessions: Sessions;
   /** The operators who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
-  /** The identity provider at which operators sign in, if there is one. */
+  /** The identity provider at which operators sign in; absent or undefined: there is none. */
   readonly signIn?: SignInSettings | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
@@ -88,7 +85,7 @@ export interface AdminTarget {
   readonly reports?: string | undefined;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
-  /** Time for the body of a request under /admin. */
+  /** Time limit for receiving a request's body under /admin. */
   bodyTimeoutMs(): number;
   /** Runs a task that may outlast the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
@@ -97,7 +94,7 @@ export interface AdminTarget {
 /** Media type of Prometheus' text format. */
 const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** No path under /admin takes more. */
+/** Larger than any request under /admin. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
@@ -111,7 +108,7 @@ function shown({
   return snakeNames({ ...status, url: target?.url ?? null, logFile: logFile ?? null });
 }
 
-/** Keys of the file without which the paths under one of /admin are not there. */
+/** Part of a path under /admin → the keys of the file that turn the part on. */
 const TURNED_ON_BY: ReadonlyMap<string | undefined, string> = new Map([
   ...["orgs", "teams", "keys", "audit"].map((each) => [each, "managed-keys: true"] as const),
   ["ledger", "ledger: {}"],
@@ -133,7 +130,7 @@ function keyOwners(target: AdminTarget): KeyOwners {
       if (!target.needsKeys()) return undefined;
       const { tenant, keyId, holder } = await target.clientWith(key);
       const name = keyId === undefined ? tenant : `${tenant}, ${keyId}`;
-      // Conversations are kept for a person, whom a token without a subject does not name.
+      // Conversations belong to a person, and a token without a subject names no person.
       return { owner: holder ?? tenant, name, keepsChats: target.keepsChats === true && holder !== undefined };
     },
     ways: () => [
@@ -145,11 +142,11 @@ function keyOwners(target: AdminTarget): KeyOwners {
   };
 }
 
-/** Checks of the client behind a request. `operator` and `reader` throw where it may not go on. */
+/** Checks of the client behind a request. `operator` and `reader` throw if it lacks the right. */
 interface Checks {
   /** The client is an operator with the role that the path needs. */
   operator(c: Context): void;
-  /** The same; but a gateway without keys has no secrets from anybody who reaches it. */
+  /** The client is an operator that may read; without keys, a gateway lets every client read. */
   reader(c: Context): void;
   isReader(c: Context): boolean;
 }
@@ -184,11 +181,14 @@ function checksOf(target: AdminTarget): Checks {
   return { operator, reader, isReader };
 }
 
-/** /metrics, /watch and /report. Figures are for everybody; those that name a tenant or a request are for operators. */
+/**
+ * /metrics, /watch and /report. Figures are public, except those that name a tenant or a request: these are for
+ * operators.
+ */
 function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
   const app = new Hono();
   app.get("/metrics", async (c) => {
-    // An exemplar is one request's trace, so it is for operators.
+    // An exemplar names one request's trace, so only operators see it.
     const { text, contentType } = await target.metrics(checks.isReader(c) ? c.req.header("Accept") : undefined);
     return c.body(text, 200, { "Content-Type": contentType });
   });
@@ -233,7 +233,7 @@ function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
   return app;
 }
 
-/** Paths under /admin that list instances and models, start and stop them. */
+/** Paths under /admin that list, start and stop instances and models. */
 function createInstancesApp(target: AdminTarget): Hono {
   const app = new Hono();
   const known = (id: string): string => {
@@ -254,11 +254,11 @@ function createInstancesApp(target: AdminTarget): Hono {
       const hint = "a model of the gateway's file is scaled down, or leaves the file";
       throw new MillraceError("model_not_found", message, { hint });
     }
-    // Its requests end first, which may take minutes.
+    // The model's requests end first, which may take minutes.
     target.inBackground(`unloading ${model}`, target.unload(model));
     return c.json({ model, state: "accepted" }, 202);
   });
-  // /v1/models is for clients, whose key an operator may not have.
+  // /v1/models needs a client's key, which an operator may not have.
   app.get("/models", (c) => c.json(target.models()));
   app.get("/instances", (c) => {
     const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
@@ -293,7 +293,7 @@ function createAdminApp(target: AdminTarget): Hono {
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
     if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(error.retryAfterSeconds));
-    // The rest of its body must not be waited for.
+    // Close the connection instead of waiting for the rest of the body.
     if (error.code === "request_timeout") c.header("Connection", "close");
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
@@ -322,7 +322,7 @@ function createAdminApp(target: AdminTarget): Hono {
     if (method !== "GET" && method !== "HEAD") {
       const limits = { maxBodyBytes: MAX_BODY_BYTES, bodyTimeoutMs: target.bodyTimeoutMs() };
       const body = new Uint8Array(await readIncoming(incomingOf(c), limits));
-      // An empty one stays: not every method may have a body in a new request.
+      // An empty body stays as it is: some methods allow no body in a new request.
       if (body.length > 0) c.req.raw = new Request(url, { method, headers, body });
     }
     await next();

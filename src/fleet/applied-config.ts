@@ -1,5 +1,5 @@
 /**
- * The configuration in effect (the file's, with the models loaded beside it), and the effect of its changes on the
+ * The configuration in effect (the file's, plus the models loaded beside it), and the effect of its changes on the
  * parts of the fleet.
  */
 import type { Logger } from "pino";
@@ -20,7 +20,7 @@ import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { Supervisor } from "./supervision/supervisor.js";
 import type { NamedPool } from "./upstream/named-pool.js";
 
-/** The parts that are told of a change, in this order. */
+/** The parts to notify of a change, in this order. */
 interface ConfiguredParts {
   readonly gateway: () => GatewayParts;
   readonly pool: NamedPool;
@@ -39,10 +39,10 @@ export class AppliedConfig {
   readonly #freeBytes = availableMemory();
   #config: FleetConfig;
   #planned: readonly PlannedModel[] = [];
-  /** Texts that name the files of models whose processes may still run. */
+  /** Texts that name the model files of stopping processes. */
   #stopping: readonly string[] = [];
 
-  /** @param file the file's configuration */
+  /** @param file configuration of the file */
   constructor(
     private readonly parts: ConfiguredParts,
     private file: FleetConfig,
@@ -51,7 +51,7 @@ export class AppliedConfig {
     this.#config = file;
   }
 
-  /** With the models that were loaded beside the file's. */
+  /** The file's configuration, plus the models loaded beside it. */
   get config(): FleetConfig {
     return this.#config;
   }
@@ -60,13 +60,13 @@ export class AppliedConfig {
     return this.#planned;
   }
 
-  /** @param name any that clients may send for the model */
+  /** @param name any name by which clients may ask for the model */
   plannedOf(name: string): PlannedModel | undefined {
     const model = this.parts.pool.modelOf(name);
     return this.#planned.find(({ spec }) => spec.name === model);
   }
 
-  /** Texts that name the files of models which run, may be started at any time, or are being stopped. */
+  /** Texts that name the files of models that run, may start at any time, or are stopping. */
   uses(): readonly string[] {
     const { supervisor } = this.parts;
     const isUsed = (entry: ModelEntry) =>
@@ -78,13 +78,13 @@ export class AppliedConfig {
     return this.#loaded.has(name);
   }
 
-  /** Applies the file as it was at the start. @param found models of the disk to load on demand */
+  /** Applies the file at the start. @param found models on the disk to load on demand */
   async start(found: readonly ServableModel[]): Promise<void> {
     this.#loaded.serveOnDemand(found);
     await this.#changes.run(() => this.#apply(this.file, this.machine));
   }
 
-  /** Loads models of the disk on demand, and no others. @param find called when no other change is under way */
+  /** Loads models from the disk on demand, and no others. @param find called while no other change is running */
   async serveOnDemand(find: () => Promise<readonly ServableModel[]>): Promise<void> {
     await this.#changes.run(async () => {
       const before = this.#loaded.onDemand;
@@ -108,12 +108,12 @@ export class AppliedConfig {
     });
   }
 
-  /** Adds a model of the disk. @param name for its clients */
+  /** Adds a model from the disk. @param name for its clients */
   async load(found: FoundModel, name: string): Promise<void> {
     await this.#add(name, () => this.#loaded.add(found, name, this.#config));
   }
 
-  /** Adds a model beside the file's. */
+  /** Adds a model beside those of the file. */
   async add(entry: ModelEntry): Promise<void> {
     await this.#add(entry.name, () => this.#loaded.addEntry(entry));
   }
@@ -130,7 +130,7 @@ export class AppliedConfig {
     });
   }
 
-  /** Lets a loaded model's requests end, then stops it. */
+  /** Stops a loaded model after its requests end. */
   async unload(name: string): Promise<void> {
     await this.#changes.run(async () => {
       this.#loaded.remove(name);
@@ -142,7 +142,7 @@ export class AppliedConfig {
     const gateway = this.parts.gateway();
     const { pool, versions, keeper, promptKeys, supervisor, logger, inBackground } = this.parts;
     const config = this.#loaded.addTo(file);
-    // Throws before anything changes, if a router's file cannot be read.
+    // Throws before anything changes if a router's file is unreadable.
     gateway.virtual.configure(config);
     const planned = planModels(config, machine);
     const { added, removed, replaced, turned, needRestart } = changesOf(
@@ -187,10 +187,10 @@ export class AppliedConfig {
   }
 }
 
-/** Part of the free memory that models of the disk may fill, so that other programs have some. */
+/** Share of the free memory for models of the disk; the rest is left to other programs. */
 const FREE_SHARE = 0.8;
 
-/** @param freeBytes memory of the machine before any model was loaded */
+/** @param freeBytes the machine's free memory before any model was loaded */
 export function residenceRules({ memoryBudget, serveLibrary }: FleetConfig, freeBytes: number) {
   const most = serveLibrary ? FREE_SHARE * freeBytes : Number.POSITIVE_INFINITY;
   return { ...DEFAULT_RESIDENCE, budgetBytes: memoryBudget ?? most };

@@ -1,6 +1,6 @@
 /**
- * Clients of a gateway who sign in with a browser: the key's rights without the key, beside an operator's, and what
- * others try with the cookie.
+ * Clients who sign in to a gateway with a browser: their session has the key's rights but not the key, exists beside an
+ * operator's session, and is useless to others who send the cookie.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

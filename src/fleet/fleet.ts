@@ -1,6 +1,6 @@
 /**
- * A running fleet: makes its parts, tells each of the others, and starts and ends them in order. What a configuration
- * changes in them: applied-config.ts.
+ * A running fleet: creates its parts, connects them, and starts and ends them in order. applied-config.ts applies a
+ * changed configuration to them.
  */
 import type { Logger } from "pino";
 import { availableMemory } from "../core/available-memory.js";
@@ -52,7 +52,7 @@ export interface FleetOptions {
   readonly machine: FleetMachine;
   readonly logger: Logger;
   readonly logFolder: string;
-  /** Opens the prompt reader of a model; absent: requests are routed by text. */
+  /** Opens the prompt reader of a model; absent: routing uses the text of requests. */
   readonly loadPromptReader?: LoadPromptReader;
   /** File of the page at /report, which may be written later. */
   readonly reportFile?: string;
@@ -114,7 +114,7 @@ export class Fleet {
       residenceRules(config, availableMemory()),
     );
     const parts = {
-      // The gateway is made later, since it reads the configuration when it is made.
+      // A thunk, since the gateway reads the configuration when it is created, which is later.
       gateway: () => this.#gateway,
       pool: this.#pool,
       versions: this.#versions,
@@ -171,7 +171,7 @@ export class Fleet {
       metrics: this.#metrics,
       proxy: () => this.#running(),
       canaries: this.#canaries,
-      // Events are public, so they never mention a tenant.
+      // Events are public, so they name no tenant.
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       onRow: (row) => this.#figures.count(row),
@@ -204,10 +204,11 @@ export class Fleet {
   }
 
   /**
-   * Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has
-   * given up on all.
+   * Resolves when no instance is in its first start, and each always-loaded model has a ready instance or has given up
+   * on
+   * all of them.
    *
-   * @param onChange told of each change until then
+   * @param onChange called with each change until then
    */
   whenStarted(onChange: (status: InstanceStatus) => void = () => {}): Promise<void> {
     return new Promise((resolve) => {
@@ -233,12 +234,12 @@ export class Fleet {
     return reload;
   }
 
-  /** Texts that name the files of all models, those among them that are being stopped. */
+  /** Texts that name the files of all models, including stopping ones. */
   uses(): readonly string[] {
     return this.#applied.uses();
   }
 
-  /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
+  /** Starts an instance of a model on the disk. @param name for its clients; undefined: its repository's name */
   async #load(spec: string, name: string | undefined): Promise<string> {
     const { library } = this.options;
     if (library === undefined) throw new MillraceError("not_found", "expected a gateway that manages models, got none");
@@ -347,7 +348,7 @@ export class Fleet {
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf, tenantOf });
   }
 
-  /** Only the policy `prefix` needs keys. */
+  /** Only the policy `prefix` uses prompt keys. */
   #keySource(name: string): KeySource | undefined {
     const spec = this.#applied.plannedOf(name)?.spec;
     if (spec === undefined || this.#applied.config.routing.policy !== "prefix") return undefined;

@@ -1,4 +1,4 @@
-/** Finds the models of the disk that are served without being named, whichever process pulled or removed them. */
+/** Finds models on the disk that are served without an entry in the file, whichever process pulled or removed them. */
 import type { ModelLibrary, ServableModel } from "../core/model-library.js";
 import type { AppliedConfig } from "./applied-config.js";
 
@@ -13,7 +13,7 @@ export class LibraryModels {
     private readonly applied: AppliedConfig,
   ) {}
 
-  /** None, where the configuration does not ask for them. */
+  /** Empty unless the configuration serves the library. */
   async found(): Promise<readonly ServableModel[]> {
     return this.applied.config.serveLibrary ? ((await this.library?.servable()) ?? []) : [];
   }

@@ -1,5 +1,5 @@
 /**
- * A gateway's administrator loads models of the disk beside the file's, unloads them, and pulls and removes them by
+ * A gateway's administrator loads models from the disk beside the file's, unloads them, and pulls and removes them with
  * Ollama's API.
  */
 import { existsSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Models of the disk beside those of the file: the ones that an administrator has loaded, which stay over reloads of
- * the file and go with the process, and all others where the file asks for them, which are loaded on demand.
+ * Models of the disk beside those of the file. Models that an administrator loads survive reloads of the file and end
+ * with the process; all others load on demand, if the file asks for that.
  */
 import { MillraceError } from "../core/errors.js";
 import type { FoundModel, ServableModel } from "../core/model-library.js";
@@ -11,7 +11,7 @@ export class LoadedModels {
   #entries: readonly ModelEntry[] = [];
   #onDemand: readonly ModelEntry[] = [];
 
-  /** The file's configuration with these models; a name of the file's stands for the file's model. */
+  /** The file's configuration with these models; if a name is in the file too, it stands for the file's model. */
   addTo(config: FleetConfig): FleetConfig {
     const models = [...config.models];
     for (const entry of [...this.#entries, ...this.#onDemand]) {
@@ -24,8 +24,8 @@ export class LoadedModels {
   }
 
   /**
-   * Serves these models, and no others of the disk, to whoever asks for them.
-   * @returns whether they are others than before
+   * Serves these models of the disk on demand, and no others.
+   * @returns whether the list differs from the one before
    */
   serveOnDemand(found: readonly ServableModel[]): boolean {
     const entries = onDemandEntries(found);
@@ -35,7 +35,7 @@ export class LoadedModels {
     return isChanged;
   }
 
-  /** Takes a change back. @param before the earlier models */
+  /** Undoes a change. @param before the earlier models */
   restoreOnDemand(before: readonly ModelEntry[]): void {
     this.#onDemand = before;
   }
@@ -48,12 +48,12 @@ export class LoadedModels {
     return this.#onDemand.some((entry) => entry.name === name && entry.model === model);
   }
 
-  /** Whether an administrator has loaded the model. A canary ends by itself. */
+  /** Whether an administrator has loaded the model. Canaries end by themselves. */
   has(name: string): boolean {
     return !isCanaryName(name) && this.#entries.some((entry) => entry.name === name);
   }
 
-  /** Throws already_exists, memory_budget and invalid_parameter. @param config with the models that there are */
+  /** Throws already_exists, memory_budget and invalid_parameter. @param config with all present models */
   add(found: FoundModel, name: string, config: FleetConfig): void {
     if (namesOf(config.models).includes(name)) {
       throw new MillraceError("already_exists", `expected a name that no model has, got ${JSON.stringify(name)}`, {
@@ -90,8 +90,9 @@ export class LoadedModels {
 }
 
 /**
- * Each is named by its repository and its file, so that a further file of the repository renames none; the first also
- * answers to the repository's name. A name with spaces cannot be asked for.
+ * Each name has the repository and the file, so that further files of the repository rename nothing; the first file
+ * also
+ * answers to the repository's name. Names with spaces are left out, since a request cannot have them.
  */
 function onDemandEntries(found: readonly ServableModel[]): ModelEntry[] {
   const full = found.map(({ name }) => name.replace(/^hf:/, "").replace(/@[^:]*/, ""));
@@ -112,7 +113,7 @@ export const servedName = (model: string): string => model.replace(/^hf:/, "").s
 const namesOf = (models: readonly ModelEntry[]): readonly string[] =>
   models.flatMap(({ name, aliases }) => [name, ...aliases]);
 
-/** Texts that name files which the models have open, or will have. */
+/** Texts that name the files that models have open or will open. */
 export function usesOf({ models }: Pick<FleetConfig, "models">): readonly string[] {
   return models.flatMap(({ model, args, options }) => [model ?? "", ...args, JSON.stringify(options)]);
 }

@@ -10,7 +10,7 @@ const CORES = [
   [3, 7],
 ];
 
-/** The first model of a configuration, on a machine of four cores with two threads each. */
+/** The first model of a configuration, on a machine with four cores of two threads each. */
 function planned(model: string, more = "", splits: readonly [string, Split][] = [], cores = CORES): PlannedModel {
   const { config, problems } = checkConfig(`${more}\nmodels: [{ name: m, ${model} }]`, { SECRET: "s3cret" });
   if (config === undefined) expect.fail(JSON.stringify(problems));

@@ -1,4 +1,4 @@
-/** Translates the configuration to each model's specification for the supervisor and its bounds for the keeper. */
+/** Turns the configuration into each model's specification for the supervisor and its bounds for the keeper. */
 
 import { isProviderEngine } from "./config/provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
@@ -11,11 +11,11 @@ import { estimateBytes } from "./scaling/memory.js";
 import type { Schedule, ScheduleWindow } from "./scaling/schedule.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 
-/** The machine's cores, and measurements made on it. */
+/** The machine's cores, and measurements on it. */
 export interface FleetMachine {
   /**
    * CPUs of each usable physical core. Inner lists are empty if only the number of cores is known, from a quota; the
-   * outer list is empty if nothing is.
+   * outer list is empty if neither is known.
    */
   readonly cores: readonly (readonly number[])[];
   /** Measured splits of models with `instances: auto`. */
@@ -56,7 +56,7 @@ const isNamed = (cores: FleetMachine["cores"]): boolean => cores.some((cpus) => 
 function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: FleetMachine) {
   const { engine, cores, coresPerInstance, name } = config;
   const all = cores?.map((cpu) => [cpu]) ?? machine;
-  // Configured cores are used even if instances have to share them.
+  // Configured cores are used even if instances share them.
   const least = cores !== undefined || !isNamed(all) ? 1 : 0;
   const perInstance = coresPerInstance ?? Math.max(least, Math.floor(all.length / Math.max(1, max)));
   const isAsked = cores !== undefined || coresPerInstance !== undefined;
@@ -66,7 +66,7 @@ function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Fl
   return { cores: all, coresPerInstance: perInstance };
 }
 
-/** The model as the fleet would start it with a split of the machine. */
+/** The specification for starting a model with a given split of the machine. */
 export function specOfSplit(
   config: ModelEntry,
   fleet: Pick<FleetConfig, "timeouts" | "regions">,
@@ -86,8 +86,8 @@ function specOf(
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
   const share = coresOf(config, bounds.max, machine);
   const gpusOfSplit = gpus === undefined ? undefined : machine.splits.get(name)?.perInstance;
-  // Without a number of threads, llama.cpp would use all cores of the machine, and our own engine all that a quota
-  // allows. vLLM and SGLang on CPUs would leave one of an instance's cores idle.
+  // Without a number of threads, llama.cpp uses all cores of the machine, and our own engine all that a quota allows;
+  // vLLM and SGLang on CPUs leave one of an instance's cores idle.
   const isSplitByCores = machine.splits.has(name) && gpus === undefined;
   const isTold =
     share && (engine === "llama-server" || (engine === "millrace" ? !isNamed(share.cores) : isSplitByCores));
@@ -113,7 +113,7 @@ function specOf(
     ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
     attach: attach.map((each) => ({
       ...targetOf(config, each),
-      // An attached server does not know our aliases.
+      // An attached server knows none of our aliases.
       modelName: each.modelName ?? (aliases.length > 0 || isProviderEngine(engine) ? name : undefined),
       ...(each.region === undefined ? {} : { distance: 1 + regions.indexOf(each.region) }),
     })),
@@ -132,7 +132,7 @@ export function scheduleOf(
   return schedule === undefined ? undefined : { timeZone, windows: schedule.map((entry) => windowOf(entry, max)) };
 }
 
-/** Cores are divided among the model's largest number of instances, which no window exceeds. */
+/** Cores are divided by the model's largest number of instances, which no window exceeds. */
 function windowOf({ days, hours, instances }: ScheduleEntry, max: number): ScheduleWindow {
   const bounds = typeof instances === "number" ? { min: instances, max: instances } : instances;
   return { days, ...hours, min: Math.min(max, bounds.min), max: Math.min(max, bounds.max) };

@@ -1,6 +1,6 @@
 /**
- * Warnings about a plan that is applied: tenants that are not kept apart, memory that cannot hold the models that are
- * always loaded, and short keys.
+ * Warnings about a plan in effect: tenants that share cached prefixes, memory too small for the always-loaded models,
+ * and short keys.
  */
 import type { Logger } from "pino";
 import { ADAPTERS } from "./adapters/index.js";
@@ -11,7 +11,7 @@ import type { PlannedModel } from "./plan-models.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 
-/** With letters and digits, 128 bits. */
+/** 128 bits in letters and digits. */
 const SAFE_KEY_LENGTH = 22;
 
 export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[], logger: Logger): void {
@@ -26,14 +26,14 @@ export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[]
 }
 
 /**
- * Whether tenants share a paid API's cached prompts: they do unless the operator wants them apart, since such an API
- * cannot keep them so.
+ * Whether tenants share a paid API's cached prompts. They do unless the operator forbids it, since such an API cannot
+ * separate them.
  */
 export function sharesProvider(config: FleetConfig, { attach = [] }: ModelSpec): boolean {
   return config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
 }
 
-/** Not every engine can keep tenants apart on every path. */
+/** Some engines cannot keep tenants apart on some paths. */
 function warnOfSharing(config: FleetConfig, spec: ModelSpec, logger: Logger): void {
   const { name: model, engine } = spec;
   const { isolated, refused } = promptPathsOf(engine);

@@ -4,7 +4,7 @@ import { changesOf } from "./reload.js";
 
 const ENVIRONMENT = { OLD: "old", NEW: "new" };
 
-/** Keys that need a restart where one text of the file follows the other. */
+/** Keys that need a restart when the second text replaces the first. */
 function needRestart(before: string, after: string): readonly string[] {
   const of = (text: string) => {
     const whole = text.includes("models:") ? text : `${text}\nmodels: [{ name: m, model: x }]`;

@@ -5,7 +5,7 @@ import type { FleetConfig } from "./config/schema.js";
 import { fixedCacheKeys } from "./gateway/cache-policies.js";
 import type { PlannedModel } from "./plan-models.js";
 
-/** Result of a reload, as names of models and keys. */
+/** Result of a reload: names of models and keys. */
 export interface Reload {
   readonly added: readonly string[];
   readonly removed: readonly string[];
@@ -22,7 +22,7 @@ interface Planned {
 
 interface Changes {
   readonly added: readonly PlannedModel[];
-  /** Names of models. */
+  /** Model names. */
   readonly removed: readonly string[];
   readonly replaced: readonly PlannedModel[];
   /** Models that lose their own instances because they became attached-only, or get them back. */
@@ -30,7 +30,7 @@ interface Changes {
   readonly needRestart: readonly string[];
 }
 
-/** Settings that a reload cannot change: key in the file, by property. */
+/** Settings that only a restart changes: key in the file, by property. */
 const FIXED_AT_START = {
   host: "host",
   port: "port",
@@ -51,7 +51,7 @@ const FIXED_AT_START = {
   hooks: "hooks",
 } as const;
 
-/** The same of parts of settings, and of policies that are made at the start where any model asks for them. */
+/** Such parts of settings, and policies that exist from the start if any model asks for them. */
 const FIXED_PARTS: Readonly<Record<string, (config: FleetConfig) => unknown>> = {
   "budgets.store": ({ budgets }) => budgets.store,
   "budgets.url": ({ budgets }) => budgets.url,
@@ -71,7 +71,7 @@ function fixedKeys(after: FleetConfig, before: FleetConfig): readonly string[] {
   return [...settings, ...parts, ...fixedCacheKeys(after, before)];
 }
 
-/** Settings with their secrets in the open, since a secret hides its value from a comparison too. */
+/** Settings with visible secrets, since a secret also hides its value from comparisons. */
 function revealed(value: unknown): unknown {
   if (value instanceof Secret) return value.reveal();
   if (Array.isArray(value)) return value.map(revealed);
@@ -99,8 +99,8 @@ export function changesOf(before: Planned, after: Planned): Changes {
 }
 
 /**
- * Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain
- * timeout.
+ * Whether a change needs new processes: it does for all parts of a specification except the number of instances and the
+ * drain timeout.
  */
 function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
   if (before === undefined) return false;

@@ -1,4 +1,4 @@
-/** A gateway that speaks HTTPS: its address, its answers, its cookies, and programs of this machine that ask it. */
+/** An HTTPS gateway: its address, answers and cookies, and local programs that call it. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -56,7 +56,7 @@ test("a sign-in has a cookie for https alone, whether a page or a program signs 
     const cookie = answer.headers.get("set-cookie")!;
     expect(cookie).toMatch(/^__Host-millrace-operator-session-.*; HttpOnly; SameSite=Strict; Path=\/; Secure$/);
     const own = cookie.split(";", 1)[0]!;
-    // A server over plain HTTP on another port may plant a cookie of that name.
+    // A plain HTTP server on another port may plant a cookie of that name.
     const planted = `millrace-operator-session-${fleet.port}${own.slice(own.indexOf("="))}`;
     for (const [brought, status] of [
       [own, 200],

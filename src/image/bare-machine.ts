@@ -46,7 +46,7 @@ function serviceUnit({ numGpus }: ImageFleet): string {
     "ExecReload=/bin/kill -HUP $MAINPID",
     "Restart=on-failure",
     "RestartSec=10",
-    // A machine without its GPU: trying again would bring none.
+    // The exit code of a machine without its GPU, which a restart does not cure.
     "RestartPreventExitStatus=78",
     `TimeoutStopSec=${STOP_SECONDS}`,
     // A stop during the boot, before the fleet runs, counts as a clean exit.
@@ -130,7 +130,7 @@ const NEEDED = ["ca-certificates", "nodejs"];
 /** GPU engines compile small kernels at run time, so they need a compiler. */
 const FOR_ENGINES = ["python3-venv", "python3-dev", "gcc", "g++"];
 
-/** @param hasNpm a machine that installs millrace itself needs npm; a disk gets millrace when it is built */
+/** @param hasNpm true for a machine that installs millrace itself; a disk gets millrace during its build */
 export const debianPackages = ({ engine }: ImageFleet, hasNpm: boolean): readonly string[] => [
   ...NEEDED,
   ...(hasNpm ? ["npm"] : []),
@@ -138,7 +138,8 @@ export const debianPackages = ({ engine }: ImageFleet, hasNpm: boolean): readonl
 ];
 
 /**
- * @param isHere the machine has its GPU, whose driver is then installed; a machine that only makes an image has none
+ * @param isHere whether the machine has its GPU, so that the driver is installed for it; false on a machine that only
+ * builds an image
  */
 export function debianSteps(fleet: ImageFleet, isHere = true): readonly (readonly string[])[] {
   const driver = isHere ? driverOnMachine : driverInImage;
@@ -149,7 +150,7 @@ export function debianSteps(fleet: ImageFleet, isHere = true): readonly (readonl
   ];
 }
 
-/** The engine by pip, in its own folder. */
+/** Installs the engine with pip, in its own folder. */
 export function engineSteps({ engine }: ImageFleet): string[][] {
   if (engine === "millrace") return [];
   return [
@@ -160,7 +161,7 @@ export function engineSteps({ engine }: ImageFleet): string[][] {
 
 export const usersStep = ["systemd-sysusers", "/etc/sysusers.d/millrace.conf"];
 
-/** @param startsNow start the service now rather than at the next boot */
+/** @param startsNow start the service now instead of at the next boot */
 export const enableStep = (startsNow: boolean): string[] => [
   "systemctl",
   "enable",
@@ -173,7 +174,7 @@ export const enableStep = (startsNow: boolean): string[] => [
  * The steps after files and Debian packages are in place. Each step is a program with its arguments, run without a
  * shell.
  *
- * @param startsNow start the service now rather than at the next boot
+ * @param startsNow start the service now instead of at the next boot
  */
 export function installSteps(
   fleet: ImageFleet,

@@ -31,14 +31,14 @@ const SEED = "/mnt/cidata";
 /** The last step creates this file. */
 const DONE = "/run/millrace-image-done";
 
-/** The template is JSON instead of HCL, so that none of our values is taken for an HCL template. */
+/** The template is JSON instead of HCL, so that none of our values can be an HCL template. */
 function packerTemplate({ slug, engine, numGpus }: ImageFleet, hasPackages: boolean): object {
   return {
     variable: { iso_checksum: { type: "string", default: `file:${IMAGES}/SHA512SUMS` } },
     source: {
       qemu: {
         debian: {
-          // The kernel of genericcloud lacks direct rendering, which NVIDIA's module needs.
+          // The genericcloud kernel lacks direct rendering, which NVIDIA's module needs.
           iso_url: `${IMAGES}/debian-13-${numGpus > 0 ? "generic" : "genericcloud"}-amd64.qcow2`,
           // biome-ignore lint/suspicious/noTemplateCurlyInString: Packer fills it in when it builds
           iso_checksum: "${var.iso_checksum}",
@@ -62,7 +62,7 @@ function packerTemplate({ slug, engine, numGpus }: ImageFleet, hasPackages: bool
   };
 }
 
-/** In a separate file, since releases before 1.7 have the plugin built in and reject this block. */
+/** A separate file, since releases before 1.7 have the plugin built in and reject this block. */
 const PLUGINS = `packer {
   required_plugins {
     qemu = {
@@ -85,11 +85,11 @@ export function packerFiles(fleet: ImageFleet, { packages }: ImageRequest): Imag
       ...(hasPackages ? mount : []),
       ...installSteps(fleet, packages, false, `${SEED}/packages`),
       ["apt-get", "clean"],
-      // Each copy makes its own API key.
+      // Each copy generates its own API key.
       ["truncate", "--size", "0", "/etc/machine-id"],
       ["touch", DONE],
     ],
-    // Power off only if the last step succeeded: the build fails if the machine stays on.
+    // Power off only after the last step's success: the build fails if the machine stays on.
     more: { power_state: { mode: "poweroff", condition: ["test", "-e", DONE] } },
   });
   return [

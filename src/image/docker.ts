@@ -1,5 +1,5 @@
 /**
- * A container image and a Compose project. millrace comes with prebuilt kernels; for NVIDIA GPUs the image builds on
+ * A container image and a Compose project. millrace comes with prebuilt kernels; for NVIDIA GPUs, the image builds on
  * the engine's own.
  */
 import { stringify } from "yaml";
@@ -20,7 +20,7 @@ import {
 } from "./machine.js";
 import { gpuHostFiles } from "./systemd.js";
 
-/** The exec form of a command, which runs without a shell. */
+/** The exec form of a command, without a shell. */
 const exec = (words: readonly string[]): string => JSON.stringify(words);
 
 function dockerfile({ engine, config }: ImageFleet, { packages }: ImageRequest): string {

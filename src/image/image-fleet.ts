@@ -107,7 +107,7 @@ function adapt(document: Document, config: FleetConfig, target: ImageRequest["ta
   }
 }
 
-/** A container sees no files of its host. A machine's server reads them from where the file says. */
+/** A container does not see its host's files; a machine's server reads them at the given paths. */
 function assertCertificateFits({ sslCertfile, sslKeyfile }: FleetConfig, isContainer: boolean): void {
   const files = [sslCertfile, sslKeyfile].filter((file) => file !== undefined);
   if (files.length > 0 && isContainer) {

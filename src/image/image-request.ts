@@ -16,7 +16,7 @@ export interface ImageFile {
 export type PackageSource =
   /** A name or address that npm can install: millrace@0.1.0, an https URL. */
   | { readonly kind: "spec"; readonly spec: string }
-  /** A tarball that is copied along with the files. */
+  /** A tarball, copied along with the files. */
   | { readonly kind: "file"; readonly path: string; readonly name: string };
 
 /** Engines that an image can contain. Others run elsewhere and are attached. */
@@ -26,25 +26,25 @@ export type ImageEngine = "millrace" | "vllm" | "sglang";
 export interface ImageFleet {
   /** Name for objects and files: lower-case letters, digits and hyphens. */
   readonly slug: string;
-  /** Text of millrace.yaml. */
+  /** The text of millrace.yaml. */
   readonly text: string;
   readonly config: FleetConfig;
   readonly engine: ImageEngine;
-  /** GPUs for all instances together, on Kubernetes for one instance; 0: none. */
+  /** GPUs of all instances together, on Kubernetes of one instance; 0: none. */
   readonly numGpus: number;
   /** Number of instances of the first model. */
   readonly numPlanned: number;
-  /** Environment variables that the configuration reads, including MILLRACE_API_KEY. */
+  /** Environment variables in the configuration, including MILLRACE_API_KEY. */
   readonly variables: readonly string[];
 }
 
 export interface ImageRequest {
   readonly target: ImageTarget;
   readonly packages: readonly PackageSource[];
-  /** Address that the machine listens on, or that a container's port is published on. */
+  /** The machine's listening address, or the address on which a container's port is published. */
   readonly host: string;
   readonly port: number;
-  /** Container image, for Kubernetes. */
+  /** The container image, for Kubernetes. */
   readonly image: string;
   /** Number of machines that share one instance, for Kubernetes. */
   readonly numNodes: number;

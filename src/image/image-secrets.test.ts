@@ -1,4 +1,4 @@
-/** No secret of a millrace.yaml gets into rendered files, and a machine is told of each variable that it must set. */
+/** Rendered files contain no secret of a millrace.yaml, and name each variable that the machine must set. */
 import { expect, test } from "vitest";
 import { type Document, parseDocument } from "yaml";
 import { everyConfigKey } from "../../test/helpers/every-config-key.js";
@@ -9,7 +9,7 @@ import { type ImageTarget, TARGETS } from "./image-request.js";
 import { nextSteps } from "./next-steps.js";
 import { renderImage } from "./render.js";
 
-/** Has every secret that a millrace.yaml may have, and one model first. */
+/** Has every possible secret of a millrace.yaml, and one model first. */
 const ALL = `api-keys: [{ tenant: t, key: env:API_KEY }]
 admin-key: env:ADMIN_KEY
 operators: [{ name: ann, role: viewer, key: env:OPERATOR_KEY }]
@@ -47,7 +47,7 @@ models:
         session-token: env:AWS_SESSION
 `;
 
-/** As ALL, with one webhook in its short form. */
+/** ALL, with one webhook in its short form. */
 function withShortWebhook(): Document {
   const document = parseDocument(ALL);
   document.setIn(["alerts", "webhook"], "env:HOOK_URL");
@@ -79,7 +79,7 @@ test("the files of these tests have every secret of the schema", () => {
 
 test.each(TARGETS)("%s: a machine is told of every variable of the file, in each of its lists", (target) => {
   const document = parseDocument(ALL);
-  // A cluster scales each model by itself.
+  // A cluster scales each model separately.
   if (target === "kubernetes") {
     document.deleteIn(["models", 2]);
     document.deleteIn(["models", 1]);

@@ -9,11 +9,11 @@ import { secretPlacesIn } from "../fleet/config/secret-places.js";
 const VARIABLE = /^env:([A-Za-z_]\w*)$/;
 const SECRET_NAME =
   /key|token(?!izer)|secret|password|passw?d|passphrase|_pass(_|$)|pwd|credential|auth(_|$|orization)/i;
-/** Matches flags that hold a key, but not those that count tokens or name a tokenizer. */
+/** Matches flags that hold a key, but not flags that count tokens or name a tokenizer. */
 const SECRET_FLAG = /^--?([\w-]+[_-])?(api[_-]?key|key|token|secret|password|passwd|passphrase|credentials?)(=|$)/i;
 const URL_WITH_USER = /(^|[^a-z\d+.-])[a-z][a-z\d+.-]*:\/\/[^\s/?#"']*@/i;
 const URL_WITH_KEY = /(^|[^a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*[?&][\w-]*(key|token|secret|password|sig|signature)=/i;
-/** A member of JSON that has a key, and a header that carries one. */
+/** A JSON member with a key, or a header with one. */
 const NAMED_IN_TEXT =
   /["']([\w-]*[_-])?(api[_-]?key|(auth|access|api|hf|bearer)[_-]?token|secret|password)["']\s*:\s*["']|\bbearer\s+\S/i;
 
@@ -21,13 +21,13 @@ function refused(expected: string, got: string, hint: string): MillraceError {
   return new MillraceError("config_secret", `expected ${expected}, got ${got}`, { hint });
 }
 
-/** An engine's environment may have other values beside its secrets. */
+/** An engine's environment may also have values that are not secret. */
 function isPlainVariable({ path, value }: { readonly path: KeyPath; readonly value: string }): boolean {
   const [list, , key, name] = path;
   return list === "models" && key === "env" && !SECRET_NAME.test(String(name)) && !value.startsWith("env:");
 }
 
-/** The secret in a text that has no place for one; undefined: none is found. */
+/** A secret in a text that should have none; undefined: none is found. */
 export function secretIn(text: string): string | undefined {
   if (SECRET_FLAG.test(text)) return text.split("=", 1)[0];
   if (URL_WITH_USER.test(text)) return "a URL with a user or password";
@@ -48,7 +48,7 @@ function assertNoSecret(value: unknown, file: string, path: KeyPath = []): void 
 }
 
 /**
- * Throws config_secret for a secret that is written out.
+ * Throws config_secret for a literal secret.
  *
  * @param root the content of the file, which its schema accepts
  * @returns the names of the variables that the file reads

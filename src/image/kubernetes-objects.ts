@@ -30,7 +30,7 @@ export const POD_SECURITY = {
   runAsUser: USER_ID,
   runAsGroup: USER_ID,
   fsGroup: USER_ID,
-  // Otherwise Kubernetes would change the owner of every model file at each start.
+  // By default, Kubernetes would change the owner of every model file at each start.
   fsGroupChangePolicy: "OnRootMismatch",
   seccompProfile: { type: "RuntimeDefault" },
 };

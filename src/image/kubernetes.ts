@@ -22,13 +22,13 @@ import { START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
 import { multiNodeObjects } from "./multi-node.js";
 import { clusterRules } from "./prometheus-rules.js";
 
-/** One pod more than the load needs, since starting one takes minutes. */
+/** One pod beyond the load's need, since starting one takes minutes. */
 const NUM_SPARE = 1;
 /** Largest number of pods, as a multiple of the plan's. */
 const GROWTH = 4;
 /** Target share of the seats in use. */
 const FULL = 0.8;
-/** Bound of a window's number of pods: KEDA has a bound of its own. */
+/** Limit of a window's number of pods; KEDA also has its own. */
 const MAX_PODS = 4096;
 const UP_AFTER_S = 30;
 const DOWN_AFTER_S = 600;
@@ -57,7 +57,7 @@ function podSpec(named: Named, fleet: ImageFleet, image: string): object {
         ports: [{ name: "http", containerPort: config.port }],
         startupProbe: { ...probe, periodSeconds: 10, failureThreshold: START_MINUTES * 6 },
         readinessProbe: { ...probe, periodSeconds: 5, failureThreshold: 2 },
-        // Checks only that the server runs: a restarting engine is no reason to end the pod.
+        // Checks only that the server runs: an engine's restart is no reason to end the pod.
         livenessProbe: { tcpSocket: { port: "http" }, periodSeconds: 20, failureThreshold: 3 },
         // Gives Kubernetes time to remove the pod from all lists of endpoints.
         lifecycle: { preStop: { sleep: { seconds: 10 } } },
@@ -110,8 +110,8 @@ export function demandQuery(job: string, perPod: number): string {
 }
 
 /**
- * Each window is a lower bound: KEDA takes the highest number that any trigger asks for, so a window's largest number
- * has no trigger.
+ * Each window is a lower bound: KEDA takes the highest number of all triggers, so a window's largest number has no
+ * trigger.
  */
 function cronTriggers({ timeZone = "UTC", windows }: Schedule): object[] {
   return windows.flatMap(({ days, from, to, min }) => {
@@ -254,7 +254,7 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
       metadata: meta(named),
       spec: {
         selector: { matchLabels: labels },
-        // Keeps the instances that the gateway names apart.
+        // Keeps the gateway's names of instances.
         podMetricsEndpoints: [{ port: "http", path: "/metrics", interval: "10s", honorLabels: true }],
       },
     },

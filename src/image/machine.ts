@@ -8,7 +8,7 @@ export const CONFIG = "/etc/millrace/millrace.yaml";
 export const STATE = "/var/lib/millrace";
 /** Python's virtual environment on machines without containers. */
 export const ENGINE = "/opt/engine";
-/** A user id that is unused on common systems, and equal in all containers so that volumes keep their owner. */
+/** A user id that is free on common systems, and equal in all containers so that volumes keep their owner. */
 export const USER_ID = 10_001;
 
 export const NODE_IMAGE = "node:22-trixie-slim";
@@ -35,11 +35,11 @@ export const ENGINE_SOURCES: Readonly<Record<Exclude<ImageEngine, "millrace">, E
   },
 };
 
-/** Sends all writes to the state folder, so that everything else may be read-only. */
+/** Sends all writes to the state folder, so that all other folders may be read-only. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   NODE_ENV: "production",
   HOME: STATE,
-  // Engines look up the name of their user, which a bare user id lacks.
+  // Engines look up their user's name, which a bare user id lacks.
   USER: "millrace",
   LOGNAME: "millrace",
   MILLRACE_CACHE: `${STATE}/cache`,
@@ -54,7 +54,7 @@ export const START_MINUTES = 60;
 /** Longer than the five minutes that the fleet gives running requests. */
 export const STOP_SECONDS = 330;
 
-/** @param prefix millrace's folder, as the installing machine sees it */
+/** @param prefix path of millrace's folder on the installing machine */
 export const npmInstall = (specs: readonly string[], prefix: string = APP): string[] => [
   "npm",
   "install",

@@ -1,9 +1,9 @@
-/** The keys of a machine that its first boot makes, each in a file of the state folder. */
+/** The keys that a machine's first boot generates, each in a file of the state folder. */
 
 /** The key of the API. */
 export const KEY_VARIABLE = "MILLRACE_API_KEY";
 
-/** A file's name in the state folder, and what its key opens. */
+/** A file's name in the state folder, and the paths that its key opens. */
 interface MadeKey {
   readonly variable: string;
   readonly file: string;

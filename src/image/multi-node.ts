@@ -24,7 +24,7 @@ import { KEY_VARIABLE } from "./made-keys.js";
 
 const PORT = 8001;
 const MASTER_PORT = 29_501;
-/** Variables that LeaderWorkerSet sets in each pod, and that Kubernetes substitutes in arguments. */
+/** Variables that LeaderWorkerSet sets in each pod and Kubernetes substitutes in arguments. */
 const LEADER = "$(LWS_LEADER_ADDRESS)";
 const SIZE = "$(LWS_GROUP_SIZE)";
 const RANK = "$(LWS_WORKER_INDEX)";
@@ -37,7 +37,7 @@ const flagsOf = (engine: MultiNodeEngine, numHosts: number, isHead: boolean): re
 /** Escapes $(NAME), which Kubernetes would substitute in arguments and values. */
 const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
 
-/** Placeholder that marks where the adapter puts the key. */
+/** Placeholder for the key in the adapter's output. */
 const KEY_PLACE = "the-key-of-the-engine";
 
 interface MultiNode {
@@ -76,7 +76,7 @@ export function multiNodeObjects(named: Named, fleet: ImageFleet, model: ModelEn
         spec: {
           leaderWorkerTemplate: {
             size: request.numNodes,
-            // The other ranks cannot go on without a lost one.
+            // The other ranks cannot continue after the loss of one.
             restartPolicy: "RecreateGroupOnPodRestart",
             leaderTemplate: template(true),
             workerTemplate: template(false),
@@ -170,7 +170,7 @@ function podSpec(
   };
 }
 
-/** The file as written, with env:NAME unresolved. */
+/** The original file, with unresolved env:NAME. */
 const writtenIn = ({ text }: ImageFleet) =>
   parse(text) as Readonly<Record<string, unknown>> & {
     readonly models: (Readonly<Record<string, unknown>> & { readonly env?: Record<string, string> })[];
@@ -183,10 +183,10 @@ function variableOf(named: Named, name: string, value: string): object {
   return { ...secretVariable(named, source), name };
 }
 
-/** Keys of a model that the gateway heeds, wherever the model runs. */
+/** A model's keys that the gateway applies, wherever the model runs. */
 const KEYS_OF_GATEWAY = ["limits", "max-tokens", "cache", "semantic-cache", "price", "hardware-price"] as const;
 
-/** The gateway in front of the leaders, without GPUs, with all of the file but the model's engine. */
+/** The gateway in front of the leaders, without GPUs, with the complete file except the model's engine. */
 function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelEntry, url: string): ImageFleet {
   const written = writtenIn(fleet);
   const kept = KEYS_OF_GATEWAY.flatMap((key) => {

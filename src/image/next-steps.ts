@@ -21,13 +21,13 @@ const CONFINED =
 
 const step = (command: string, about: string): NextStep => ({ command, about });
 
-/** Where the machine's own keys lie, which its first boot makes. A server on loopback needs none. */
+/** The places of the keys that the machine's first boot generates. A server on loopback needs none. */
 const keySteps = ({ variables }: ImageFleet, place: string): NextStep[] =>
   MADE_KEYS.filter(({ variable }) => variables.includes(variable)).map(({ file, about }) =>
     step(`sudo cat /var/lib/millrace/${file}`, `${place}${about}, made at the first boot`),
   );
 
-/** The variables that no boot makes are the operator's. */
+/** The operator sets the variables that the first boot does not generate. */
 function environmentStep({ variables }: ImageFleet): NextStep[] {
   const names = variables.filter((name) => MADE_KEYS.every(({ variable }) => variable !== name));
   if (names.length === 0) return [];

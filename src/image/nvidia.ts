@@ -1,16 +1,16 @@
 /**
- * NVIDIA's driver and container toolkit on Debian 13, of pinned versions (November 2026). Two things are from NVIDIA's
+ * NVIDIA's driver and container toolkit on Debian 13, of pinned versions (November 2026). Two parts come from NVIDIA's
  * own pages: the steps of the toolkit's apt page,
- * https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt"), and that
- * pinning packages exist, https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Version locking"). The
- * rest is as public repositories use it: the address of the repository for Debian 13, the keyring's version, the
- * branch, and the packages of a driver without a display.
+ * https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt"), and the
+ * existence of pinning packages, https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Version
+ * locking"). The rest follows public repositories: the address of the repository for Debian 13, the keyring's version,
+ * the branch, and the packages of a driver without a display.
  */
 
 type Step = readonly string[];
 
 /**
- * A branch with long-term support, whose CUDA 13.0 the engines' wheels are built for; NVIDIA's pinning package keeps
+ * A branch with long-term support; the engines' wheels are built for its CUDA 13.0, and NVIDIA's pinning package keeps
  * the machine on it.
  */
 const DRIVER_BRANCH = "580";
@@ -56,24 +56,23 @@ const driverSteps = (kernel: "running" | "newest"): readonly Step[] => [
   ],
   ["dpkg", "--install", `/tmp/${KEYRING}`],
   ["apt-get", "update"],
-  // First, so that the driver is taken from this branch.
+  // First, so that apt takes the driver from this branch.
   install(`nvidia-driver-pinning-${DRIVER_BRANCH}`),
-  // Without a display: the libraries of CUDA, nvidia-smi, and the open kernel module, which every GPU since Turing can
-  // use.
+  // Without a display: CUDA's libraries, nvidia-smi, and the open kernel module, which supports every GPU since Turing.
   install("nvidia-driver-cuda", "nvidia-kernel-open-dkms"),
 ];
 
-/** A machine with its GPU: refused without one, before anything is installed. */
+/** For a machine with its GPU: refuses a machine without one, before any installation. */
 export const driverOnMachine: readonly Step[] = [
   DEVICE_CHECK,
   ["apt-get", "update"],
   ...driverSteps("running"),
   ["modprobe", "nvidia"],
-  // Fails, and says why, where driver and device do not get along.
+  // Fails, with the reason, if driver and device do not match.
   ["nvidia-smi"],
 ];
 
-/** An image, which meets its GPU at its first boot; `millrace boot` looks for it. */
+/** For an image, which gets its GPU at its first boot; `millrace boot` checks for it. */
 export const driverInImage: readonly Step[] = [["apt-get", "update"], ...driverSteps("newest"), ["apt-get", "clean"]];
 
 const toolkitPackages = [
@@ -83,7 +82,7 @@ const toolkitPackages = [
   "libnvidia-container1",
 ].map((name) => `${name}=${TOOLKIT_VERSION}`);
 
-/** A machine with Docker, for containers with GPUs. */
+/** For a machine with Docker, for containers with GPUs. */
 export const containerHost: readonly Step[] = [
   ...driverOnMachine,
   ["curl", "--fail", "--silent", "--show-error", "--output", TOOLKIT_KEY, `${TOOLKIT_REPOSITORY}/gpgkey`],

@@ -4,7 +4,7 @@
  */
 import { type RuleGroup, rule, ruleGroups } from "../observe/rules.js";
 
-/** Cold starts and long prompts belong to a cluster's life: users notice ten seconds. */
+/** Cold starts and long prompts are normal in a cluster; users notice ten seconds. */
 const TTFT_SECONDS = 10;
 
 /** @param seats number of seats per instance */
@@ -12,7 +12,7 @@ export function clusterRules(job: string, seats: number, hasSharedEngines: boole
   const of = `{job="${job}"}`;
   const taken = `sum(millrace_fleet:queue_depth${of}) + sum(millrace_fleet:in_flight${of})`;
   const ready = `sum(millrace_fleet:instance_state{job="${job}",state="ready"})`;
-  // Gateways that share engines all count the same ones.
+  // Gateways that share engines each count all of them.
   const numInstances = hasSharedEngines ? `(${ready} / count(up${of} == 1))` : ready;
   const full = rule(
     "MillraceFull",

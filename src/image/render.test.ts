@@ -81,7 +81,7 @@ describe.each(TARGETS)("%s", (target) => {
     if (target === "systemd") expect(all).not.toMatch(/PrivateDevices/);
   });
 
-  // Names of models and paths are the user's; commands and templates are not.
+  // Names of models and paths come from the user; commands and templates do not.
   const hostile = fc.stringMatching(/^[!-~]{0,12}$/).map((text) => `a${text}'"$(x)\`y\`\${z}%{w}{{v}}\\`);
   test("a hostile name changes only the value it stands for", () => {
     const withName = (name: string, path: string) =>
@@ -99,7 +99,7 @@ describe.each(TARGETS)("%s", (target) => {
           expect(models[0]).toMatchObject({ name, model: `/models/${path}` });
           for (const [file, before] of Object.entries(plain)) {
             if (files[file] === before) continue;
-            // Only what carries millrace.yaml differs, and there only in millrace.yaml.
+            // Only files that carry millrace.yaml differ, and only within it.
             const carried = (whole: string, part: string): unknown =>
               whole === part ? "" : JSON.stringify(parse(whole)).replace(JSON.stringify(part), "");
             expect(carried(files[file]!, text), file).toBe(carried(before, configIn(target, plain)));
@@ -117,7 +117,7 @@ test("slugs are valid and shell words are quoted for any text", () => {
       expect(slugOf(text)).toMatch(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/);
       expect(slugOf(text).length).toBeLessThanOrEqual(40);
       const word = shellWord(text);
-      // A shell's reading of it: unquoted parts have no special characters, quoted ones are themselves.
+      // A shell's reading: unquoted parts have no special characters, quoted ones stand for themselves.
       const read = word.replace(
         /'([^']*)'|\\(.)/gs,
         (_, quoted: string | undefined, escaped: string) => quoted ?? escaped,
@@ -162,7 +162,7 @@ test("a machine with GPUs gets a pinned driver after it has shown its GPU; a hos
   const { "install.sh": installer } = render("systemd", NVIDIA);
   expect(installer).toMatch(/gpu_missing[\s\S]*nvidia-driver-pinning-580\n.*nvidia-kernel-open-dkms\n/);
   expect(render("compose", NVIDIA)["gpu-host.sh"]).toMatch(/gpu_missing[\s\S]*nvidia-container-toolkit=[\d.-]+ /);
-  // The machine that makes an image has no GPU.
+  // The machine that builds an image has no GPU.
   expect(JSON.stringify(render("packer", NVIDIA))).not.toMatch(/gpu_missing|modprobe/);
   expect(Object.values(render("compose", CPU)).join()).not.toMatch(/nvidia/);
 });

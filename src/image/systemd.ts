@@ -6,7 +6,7 @@ import { containerHost } from "./nvidia.js";
 
 const command = (words: readonly string[]): string => words.map(shellWord).join(" ");
 
-/** For a machine with Docker: NVIDIA's driver, and its toolkit for containers. */
+/** For a machine with Docker: installs NVIDIA's driver, and its toolkit for containers. */
 export const gpuHostFiles = ({ numGpus }: ImageFleet): ImageFile[] => {
   if (numGpus === 0) return [];
   const head = [
@@ -19,7 +19,7 @@ export const gpuHostFiles = ({ numGpus }: ImageFleet): ImageFile[] => {
   ];
 };
 
-/** A linear script without decisions; millrace itself makes them. */
+/** A linear script without branches; millrace itself makes the decisions. */
 function installer(fleet: ImageFleet, { packages }: ImageRequest): string {
   return `${[
     "#!/bin/sh",

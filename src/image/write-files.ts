@@ -1,4 +1,4 @@
-/** Writes the rendered files into a folder of their own. */
+/** Writes the rendered files into a separate folder. */
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { MillraceError } from "../core/errors.js";
@@ -27,7 +27,7 @@ export function writeFiles(folder: string, files: readonly ImageFile[], isForced
 function writeOne(folder: string, { path, content, isExecutable = false }: ImageFile): WrittenFile {
   const target = join(folder, path);
   mkdirSync(dirname(target), { recursive: true });
-  // A link or a pipe of that name is replaced, and never written through.
+  // A link or pipe of that name is replaced, never written through.
   rmSync(target, { force: true });
   if ("text" in content) writeFileSync(target, content.text);
   else copyFileSync(content.copyOf, target);

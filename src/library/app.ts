@@ -1,4 +1,4 @@
-/** The administrator's paths under /admin/library. The server that takes them in says who may use which. */
+/** The administrator's paths under /admin/library. The enclosing server checks who may use them. */
 import { Hono } from "hono";
 import { z } from "zod";
 import { listBody } from "../core/list-body.js";
@@ -69,7 +69,7 @@ function createLibraryApp(library: Library): Hono {
     await pull.cancel();
     return c.json(shown(pull.status()));
   });
-  // No body is needed, and repeating it is harmless: a second request gets the download that runs.
+  // Needs no body, and may be repeated: a second request gets the running download.
   app.put("/models/:model{.+}", (c) => c.json(shown(library.pull(c.req.param("model")).status()), 202));
   app.delete("/models/:model{.+}", async (c) => {
     const model = c.req.param("model");

@@ -1,6 +1,5 @@
 /**
- * The administrator's paths against a local hub: what is there, what it needs, downloads that are watched, cancelled
- * and gone on with, and removal.
+ * The administrator's paths against a local hub: lists, sizes, watched, cancelled and resumed downloads, and removal.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -163,7 +162,7 @@ test("a download is watched, cancelled, and goes on from where it was", async ()
   const begun = await ask("/models/org/other-GGUF", "PUT");
   expect(begun).toMatchObject({ status: 202, body: { model: "hf:org/other-GGUF", state: "running", error: null } });
   const { id } = begun.body;
-  // Asked again, it is the same.
+  // A repeated request gets the same download.
   expect((await ask("/models/hf.co/org/other-GGUF", "PUT")).body.id).toBe(id);
   await vi.waitFor(
     async () => {
@@ -213,7 +212,7 @@ test("a model is removed, but never one that a server is configured with or that
       expect(answer, `${name} while ${text}`).toMatchObject({ status: 409, body: { code: "model_in_use" } });
     }
   }
-  // Names are found by the listing; without one, the whole repository counts.
+  // The listing resolves names; without one, the complete repository counts.
   const listing = join(cacheDir, "hub/org/small-GGUF/main/listing.json");
   renameSync(listing, `${listing}.away`);
   uses = [file];
@@ -247,7 +246,7 @@ test("of a removal and a load that meet, the first one wins, and the other is re
     });
     uses = [path];
   });
-  // Asked while the load still looks for the model, and while it puts it to use.
+  // During the load's look-up of the model, and during its use of the result.
   const early = ask(`/models/${name}`, "DELETE");
   expect(await early).toMatchObject({ status: 409, body: { code: "model_in_use" } });
   expect(await ask("/models/org/other-GGUF", "DELETE")).toMatchObject({ status: 409 });

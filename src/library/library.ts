@@ -1,6 +1,4 @@
-/**
- * The models on this machine's disk and those that the hub has: listed, pulled, measured against the memory, removed.
- */
+/** The models on this machine's disk and on the hub: lists, pulls, compares with the memory, and removes them. */
 import { statfs } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { availableMemory } from "../core/available-memory.js";
@@ -23,21 +21,21 @@ import { factsOf } from "./model-facts.js";
 import { Pulls } from "./pulls.js";
 
 export interface LibraryOptions {
-  /** Texts of this server's configuration that may hold paths of files or names of the hub. Called when it matters. */
+  /** Texts in this server's configuration that may hold file paths or names on the hub. Called at each check. */
   readonly uses: () => readonly string[];
   readonly cacheDir?: string;
   readonly hub?: HubOptions;
 }
 
-/** Tokens of one sequence, where nobody says for how many. */
+/** Tokens of one sequence, if the caller gives no number. */
 const USUAL_CONTEXT = 8192;
 
 export class Library implements Omit<ModelLibrary, "app"> {
   readonly pulls: Pulls;
   readonly #cacheDir: string;
-  /** Models that are being loaded: no configuration names them yet. */
+  /** Models that are being loaded, which no configuration names yet. */
   readonly #held = new Set<FoundModel>();
-  /** A model is found or removed, so that none is found whose files are going. */
+  /** Finding and removing models take turns, so that no found model loses its files. */
   readonly #turns = new OneAtATime();
 
   constructor(private readonly options: LibraryOptions) {
@@ -50,7 +48,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
     const stored = await listStored(this.#cacheDir);
     const models = [...stored.map((model) => [model, false] as const), ...listBundled().map((m) => [m, true] as const)];
     const rows: object[] = [];
-    // One after the other: a header is read without a pause, and requests go on between two.
+    // One after another: reading a header blocks, and requests can run between two.
     for (const [model, isBundled] of models) rows.push(await this.#row(model, isBundled, isUsed(model)));
     const disk = await this.#freeDisk();
     return {
@@ -94,14 +92,18 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return searchHub(search, this.options.hub ?? {});
   }
 
-  /** The models in a repository, with those that are here marked. @param name org/repo[@revision] */
+  /** The models in a repository, with present ones marked. @param name org/repo[@revision] */
   async variants(name: string) {
     const variants = await hubVariants(hubSpecFrom(name), this.options.hub ?? {});
     const here = new Set((await listStored(this.#cacheDir)).flatMap((each) => (each.isComplete ? [each.name] : [])));
     return variants.map(({ numBytes, ...each }) => ({ ...each, bytes: numBytes, isOnDisk: here.has(each.name) }));
   }
 
-  /** Needed memory: by the model's header on disk, else by its header on the hub, else by its config.json there. */
+  /**
+   * The memory need, from the model's header on disk, otherwise from its header on the hub, otherwise from its
+   * config.json
+   * there.
+   */
   async need(name: string, contextTokens: number | undefined) {
     const found = await this.#onDisk(name);
     const planned = await (found === undefined ? this.#planRemote(hubSpecFrom(name)) : readPlannedModel(found.path));
@@ -146,7 +148,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
     const stored = await listStored(this.#cacheDir);
     const wanted = spec === repository ? spec : ((await this.#onDisk(spec))?.name ?? spec);
     const exact = stored.filter(({ name: each }) => each === wanted && wanted !== repository);
-    // By a name that only the files tell, it may be any model of the repository.
+    // If only the files determine the name, any model of the repository may be meant.
     const ofRepository = stored.filter(({ name: each }) => each === repository || each.startsWith(`${repository}:`));
     if ((exact.length > 0 ? exact : ofRepository).some(isUsed))
       throw inUse(wanted, "which a server on this machine is configured with or loads");
@@ -185,7 +187,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return { name: found.name, path: found.path, neededBytes: need?.totalBytes, freeBytes: availableMemory() };
   }
 
-  /** A whole model by its name, or by another that stands for it. */
+  /** A complete model, by its name or an equivalent one. */
   async #onDisk(name: string): Promise<StoredModel | undefined> {
     const bundled = listBundled().find((each) => each.name === name);
     if (bundled !== undefined) return bundled;
@@ -194,7 +196,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
   }
 
   async #freeDisk(): Promise<number | undefined> {
-    // The cache may not be there yet.
+    // The cache may not exist yet.
     for (const folder of [this.#cacheDir, dirname(this.#cacheDir)]) {
       const stats = await statfs(folder).catch(() => undefined);
       if (stats !== undefined) return stats.bavail * stats.bsize;
@@ -202,7 +204,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return undefined;
   }
 
-  /** Whether this server, or another on this machine, is configured with a model or loads it. */
+  /** Whether this server or another on this machine is configured with a model or is loading it. */
   async #usage(): Promise<(model: StoredModel) => boolean> {
     const others = runningServers(this.#cacheDir).flatMap(({ uses = [] }) => uses);
     const held = [...this.#held].map(({ path }) => path);
@@ -211,10 +213,10 @@ export class Library implements Omit<ModelLibrary, "app"> {
     for (const [spec] of texts.flatMap((text) => [...text.matchAll(/hf:[\w./@:-]+/g)])) {
       try {
         const found = await findOnDisk(spec, this.#cacheDir);
-        // On its way, or by a name that only the hub can tell: all of the repository counts.
+        // For a running download, or a name that only the hub can resolve, the complete repository counts.
         paths.push(...(found?.files ?? [hubFolder(this.#cacheDir, parseHubSpec(spec))]));
       } catch {
-        // No name of a model.
+        // The text is not a model's name.
       }
     }
     return ({ path, format }) =>

@@ -1,6 +1,6 @@
 /**
- * Facts from a model's header: its family, the type of its weights, and the memory that it needs. Read once for each
- * state of its file.
+ * Facts from a model's header: its family, its weights' type, and its memory need. Read once for each state of its
+ * file.
  */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ interface ModelFacts {
   readonly family: string | undefined;
   readonly quantization: string;
   readonly numParameters: number;
-  /** For plans of memory; undefined: an encoder, or a model that no plan knows. */
+  /** For plans of memory; undefined: an encoder, or a model that plans do not know. */
   readonly planned: PlannedModel | undefined;
 }
 
@@ -38,14 +38,14 @@ async function read({ path, format }: Shown): Promise<ModelFacts> {
   return { family: folder.config.string("model_type"), quantization: weightType, numParameters, planned };
 }
 
-/** @returns a text: why there are none */
+/** @returns a text with the reason if there are no facts */
 export async function factsOf(model: Shown): Promise<ModelFacts | string> {
   const file = model.format === "GGUF" ? model.path : join(model.path, CONFIG_NAME);
   const stats = await stat(file).catch(() => undefined);
   const state = `${stats?.ino} ${stats?.size} ${stats?.mtimeMs}`;
   const known = cache.get(model.path);
   if (known?.state === state) return known.facts;
-  // Any other failure is a reason as well: one damaged file must not hide the others.
+  // Other failures also become a reason: one damaged file must not hide the others.
   const facts = await read(model).catch((thrown: unknown) => toMillraceError(thrown).message);
   cache.set(model.path, { state, facts });
   return facts;

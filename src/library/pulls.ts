@@ -1,5 +1,6 @@
 /**
- * Downloads in the background: few at once, each model once, gone on with after a break, and remembered for a while
+ * Downloads in the background: a few at once, each model once, resumed after an interruption, and remembered for a
+ * while
  * after their end.
  */
 import { randomUUID } from "node:crypto";
@@ -76,7 +77,7 @@ class Download implements Pull {
 }
 
 export class Pulls {
-  /** The oldest first. */
+  /** Oldest first. */
   #all: readonly Download[] = [];
 
   constructor(private readonly options: ResolveOptions) {}

@@ -18,7 +18,7 @@ function tinyModel(): string {
 const optionsOf = (modelPath: string) =>
   ({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, maxModelLen: 256 }) as const;
 
-/** A cache of its own, and starts that ask for the type of a model in one file. */
+/** An empty cache, and starts that ask for a model file's type. */
 function asking(path: string) {
   const cache = tempTree({});
   vi.stubEnv("MILLRACE_CACHE", cache);

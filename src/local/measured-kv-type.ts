@@ -1,6 +1,6 @@
 /**
  * `--kv-cache-dtype measured`: the smallest type of keys and values that hardly changes the model's predictions. The
- * first start measures and keeps the choice in the cache; later ones, and other instances on the machine, read it.
+ * first start measures and stores the choice in the cache; later ones, and other instances on the machine, read it.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
@@ -21,10 +21,10 @@ type KvType = EngineOptions["kvCacheDtype"];
 const MAX_CHANGED_SHARE = 0.01;
 const MAX_MEAN_KL = 0.002;
 
-/** Chats, one in each line, half of them questions over long texts: models/corpus wrote them. */
+/** Chats, one per line, half of them questions about long texts; models/corpus generates them. */
 const TEXT_FILE = "assets/kv-chats.jsonl";
 
-/** @param files the model's files with weights */
+/** @param files the model's weight files */
 export async function measuredKvType(
   options: EngineOptions,
   files: readonly string[],
@@ -64,7 +64,9 @@ export async function measuredKvType(
   }
 }
 
-/** The smallest type within the bounds; f16, which loses nothing, always is. @param losses the smallest type first */
+/**
+ * The smallest type within the bounds, which at least f16 is, since it loses nothing. @param losses smallest type first
+ */
 export const smallestWithin = (losses: readonly KvTypeLoss[]): KvTypeLoss => losses.find(isWithin)!;
 
 const isWithin = ({ changedShare, meanKl }: KvTypeLoss): boolean =>
@@ -77,7 +79,7 @@ function choose(losses: readonly KvTypeLoss[], when: string, stage: Stage): KvTy
   return chosen.kvType;
 }
 
-/** A row for each type. */
+/** One row per type. */
 function show(losses: readonly KvTypeLoss[], stage: Stage): void {
   for (const loss of losses) {
     const bytes = `${String(loss.bytesPerToken).padStart(8)} bytes per token`;
@@ -100,7 +102,7 @@ function textIds({ tokenizer, chatTemplate }: TextSide): readonly number[] {
   });
 }
 
-/** A hash of everything that the losses depend on. */
+/** A hash of everything that affects the losses. */
 function keyOf(
   { maxModelLen, activationDtype }: EngineOptions,
   files: readonly string[],
@@ -114,7 +116,7 @@ function keyOf(
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex").slice(0, 32);
 }
 
-/** @returns undefined where the file is missing or damaged: then the types are measured again */
+/** @returns undefined if the file is missing or damaged, so that the types are measured again */
 function readKept(file: string): readonly KvTypeLoss[] | undefined {
   try {
     const kept: unknown = JSON.parse(readFileSync(file, "utf8"));

@@ -1,17 +1,17 @@
-/** How a model in this process samples: a caller's choice over the model's own defaults over the API's. */
+/** The sampling of a model in this process: a caller's choice, then the model's own defaults, then the API's. */
 import { randomBytes } from "node:crypto";
 import type { SamplingParams } from "../engine/api/request.js";
 import { readHfSampling, type SamplingDefaults } from "../formats/sampling-defaults.js";
 import { defaultsBeside, samplersOf } from "../serve/openai/llama-samplers.js";
 
-/** Where sampling defaults come from. */
+/** The source of sampling defaults. */
 export interface SamplingSource {
   /** auto: the model's files; none: the API's defaults; a folder: its generation_config.json. Absent: none. */
   readonly generationConfig?: "auto" | "none" | { readonly folder: string };
   readonly overrideGenerationConfig?: SamplingDefaults;
 }
 
-/** @param ofModel called only when needed: a model with broken defaults can be served without them */
+/** @param ofModel called only if needed: a model with broken defaults can be served without them */
 export function samplingDefaultsFor(source: SamplingSource, ofModel: () => SamplingDefaults): SamplingDefaults {
   const { generationConfig: from = "none", overrideGenerationConfig: override } = source;
   const own = from === "auto" ? ofModel() : from === "none" ? {} : readHfSampling(from.folder);

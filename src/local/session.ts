@@ -1,4 +1,4 @@
-/** A model in this process that answers prompts: token ids in, text out as it comes, with timings. */
+/** A model in this process that answers prompts: token ids in, text out while it is generated, with timings. */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
@@ -21,7 +21,7 @@ export interface AnswerStats {
   readonly numEvictedTokens: number;
   readonly numOutputTokens: number;
   readonly timeToFirstTokenMs: number;
-  /** After the first token; undefined for fewer than two. */
+  /** Rate after the first token; undefined for fewer than two tokens. */
   readonly tokensPerSecond: number | undefined;
   readonly end: "stop" | "length" | "cancelled";
 }
@@ -30,7 +30,7 @@ export interface LocalSession {
   readonly name: string;
   /** The model's file or folder. */
   readonly path: string;
-  /** The files with weights, in order. */
+  /** The weight files, in order. */
   readonly files: readonly string[];
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
@@ -38,9 +38,9 @@ export interface LocalSession {
   /** For values that the session's choice lacks. */
   readonly samplingDefaults: SamplingDefaults;
   /**
-   * Streams one answer; aborting the signal ends it there.
+   * Streams one answer; aborting the signal ends it at that point.
    * @param own replaces values of the session's choice
-   * @param form that the answer must have
+   * @param form required form of the answer
    */
   answer(
     promptIds: readonly number[],
@@ -124,7 +124,7 @@ export async function openLocalSession(
         finish("cancelled");
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      // A signal that is aborted already tells nobody.
+      // A signal that is aborted already fires no event.
       if (signal?.aborted === true) finish("cancelled");
       else generation.start(engine);
     });
@@ -143,10 +143,10 @@ export function templateOf({ name, chatTemplate }: Pick<LocalSession, "name" | "
 }
 
 /**
- * Whole answers to chats, with the session's sampling.
+ * Complete answers to chats, with the session's sampling.
  *
  * @param seedOf the seed for each prompt
- * @param form that all answers must have
+ * @param form required form of all answers
  */
 export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMessage[]) => number, form?: AnswerForm) {
   const template = templateOf(session);

@@ -1,4 +1,4 @@
-/** Opens a model in this process: the engine in its thread, and the text side beside it. */
+/** Opens a model in this process: the engine in its thread, and the text processing beside it. */
 import { MillraceError } from "../core/errors.js";
 import { formatBytes, formatCount } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
@@ -28,9 +28,9 @@ export interface StartedEngine extends TextSide {
   readonly name: string;
   /** The model's file or folder. */
   readonly path: string;
-  /** The files with weights, in order. */
+  /** The weight files, in order. */
   readonly files: readonly string[];
-  /** For requests that choose no sampling. */
+  /** For requests without sampling fields. */
   readonly samplingDefaults: SamplingDefaults;
 }
 
@@ -46,7 +46,7 @@ function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
   );
 }
 
-/** The options for a model, with the type of keys and values that it gets. */
+/** The options for a model, including its type of keys and values. */
 export async function engineOptionsFor(
   settings: EngineSettings,
   { path, files }: Pick<LocatedModel, "path" | "files">,
@@ -72,7 +72,7 @@ export async function startEngineWithText(source: ModelSource, startStage: Start
     },
     (text) => stage.note(text),
   );
-  // It can fail while the vocabulary is being read, before its result is awaited.
+  // The engine may fail while the vocabulary is read, before its result is awaited.
   starting.catch(() => {});
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
@@ -83,7 +83,7 @@ export async function startEngineWithText(source: ModelSource, startStage: Start
     stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
     return { ...textSide, engine, name, path, files, samplingDefaults };
   } catch (thrown) {
-    // After a tokenizer's error the engine's thread must end, and its own failure must be handled.
+    // After a tokenizer's error, the engine's thread must end, and its own failure must be handled.
     await starting.then(
       (engine) => engine.close(),
       () => {},

@@ -1,4 +1,4 @@
-/** The content of a dashboard: rows of panels with their queries, without the form that Grafana gives them. */
+/** The content of a dashboard: rows of panels with their queries, independent of Grafana's format. */
 import { firstTokenMetric, modelLabel, tenantsJob, type Watched } from "./watched.js";
 
 interface Query {
@@ -8,7 +8,7 @@ interface Query {
 
 export interface PanelSpec {
   readonly title: string;
-  /** The panel's meaning, and when to act. */
+  /** The panel's meaning, and when to act on it. */
   readonly about: string;
   readonly unit: Unit;
   readonly queries: readonly Query[];
@@ -22,12 +22,12 @@ interface RowSpec {
   readonly panels: readonly PanelSpec[];
 }
 
-/** Grafana's names of units. */
+/** Grafana's unit names. */
 type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "tokens/s" | "currencyUSD";
 
 const WINDOW = "$__rate_interval";
 
-/** Rows of panels; `test/e2e/observe-prometheus.test.ts` asks a real Prometheus each query. */
+/** Rows of panels; `test/e2e/observe-prometheus.test.ts` sends each query to a real Prometheus. */
 export function rowsOf(watched: Watched): readonly RowSpec[] {
   if (watched.kind === "server") return serverRows(watched);
   return watched.tenantsKeyFile === undefined ? fleetRows(watched) : [...fleetRows(watched), tenantsRow(watched)];
@@ -271,7 +271,7 @@ function fleetRows(watched: Watched): readonly RowSpec[] {
   ];
 }
 
-/** From a path that only operators may read. A request counts when it ends. */
+/** Figures from a path that only operators may read. A request counts at its end. */
 function tenantsRow({ ttftSeconds }: Watched): RowSpec {
   const of = `job="${tenantsJob("$job")}"`;
   const rate = (name: string): string => `sum by (tenant) (rate(millrace_tenant:${name}{${of}}[${WINDOW}]))`;

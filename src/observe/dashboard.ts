@@ -1,4 +1,6 @@
-/** A Grafana dashboard of what is watched, in the classic JSON model (schema version 39: Grafana 10.4 and later). */
+/**
+ * A Grafana dashboard for a server or a fleet, in the classic JSON model (schema version 39: Grafana 10.4 and later).
+ */
 import type { Dashboard, Panel, RowPanel, ThresholdsMode, VariableModel } from "@grafana/schema";
 import { type PanelSpec, rowsOf } from "./board-rows.js";
 import { modelLabel, type Watched } from "./watched.js";
@@ -8,8 +10,7 @@ const WIDTH = 24;
 const HEIGHT = 8;
 
 /**
- * @returns the dashboard's JSON, for Grafana's import or its provisioning, in the shape that Grafana 11.6 publishes as
- * types
+ * @returns the dashboard's JSON, for Grafana's import or provisioning, in the form of Grafana 11.6's published types
  */
 export function dashboardOf(watched: Watched): Dashboard {
   const label = modelLabel(watched);

@@ -1,4 +1,4 @@
-/** The memory of this process as a metric, under the name that Prometheus' own clients give it. */
+/** The memory of this process as a metric, under the name in Prometheus' own clients. */
 import { Gauge, type Registry } from "prom-client";
 
 export function registerProcessMemory(registry: Registry): void {

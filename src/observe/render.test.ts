@@ -1,4 +1,4 @@
-/** The files for other programs: Grafana's board in its grid, and a collector whose pipelines have all their parts. */
+/** The files for other programs: Grafana's dashboard within its grid, and a collector with complete pipelines. */
 import type { Panel } from "@grafana/schema";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
@@ -6,7 +6,7 @@ import { dashboardOf } from "./dashboard.js";
 import { renderObserve } from "./render.js";
 import { KINDS, type Watched } from "./watched.js";
 
-/** A gateway's figures by tenant, too. */
+/** For a gateway, with figures by tenant. */
 const watched = (kind: Watched["kind"]): Watched => ({
   kind,
   tenantsKeyFile: kind === "fleet" ? "/etc/millrace.key" : undefined,

@@ -1,4 +1,4 @@
-/** The files for those who watch with Prometheus, Grafana and OpenTelemetry. */
+/** The configuration files for Prometheus, Grafana and OpenTelemetry. */
 import { stringify } from "yaml";
 import { dashboardOf } from "./dashboard.js";
 import { ruleGroups } from "./rules.js";
@@ -7,25 +7,25 @@ import { COLLECTOR_PORT, tenantsJob, type Watched } from "./watched.js";
 export interface ObserveFile {
   readonly path: string;
   readonly text: string;
-  /** How to use the file. */
+  /** The way to use the file. */
   readonly use: string;
 }
 
-/** @param otlpEndpoint where a collector sends its data on to; undefined: no file for a collector */
+/** @param otlpEndpoint the address to which a collector forwards its data; undefined: no file for a collector */
 export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
   const yaml = (value: object): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
   const scrape = {
     job_name: watched.job,
     scrape_interval: "15s",
-    // A gateway names its instances; Prometheus would put its own address in their place.
+    // A gateway names its instances; otherwise Prometheus would replace the name by its own address.
     honor_labels: true,
-    // Instances of several gateways have the same names.
+    // Instances of several gateways share names.
     static_configs: watched.targets.map((target) =>
       watched.kind === "fleet" ? { targets: [target], labels: { gateway: target } } : { targets: [target] },
     ),
   };
   const { tenantsKeyFile } = watched;
-  // Figures that name tenants are for operators.
+  // Figures with tenants' names are for operators.
   const byTenant = {
     ...scrape,
     job_name: tenantsJob(watched.job),

@@ -1,4 +1,4 @@
-/** Prometheus' alerts for a server or a fleet: what users notice, and what comes before it. */
+/** Prometheus' alerts for a server or a fleet: effects that users notice, and their early signs. */
 import { firstTokenMetric, modelLabel, tenantsJob, untilBucket, type Watched } from "./watched.js";
 
 interface AlertRule {
@@ -30,13 +30,13 @@ export const rule = (
   annotations: { summary },
 });
 
-/** Share of requests that may miss the time to the first token, and that may fail. */
+/** Share of requests that may exceed the time to the first token, and share that may fail. */
 const LATE_BUDGET = 0.05;
 const ERROR_BUDGET = 0.01;
 
 /**
  * A budget of 30 days is watched over two pairs of windows (Google's SRE workbook, chapter 5): 14.4 times the allowed
- * rate uses 2 % of it in an hour, 6 times uses 5 % in six hours. The short window ends the alert soon after the cause.
+ * rate uses 2 % of it in an hour, 6 times uses 5 % in six hours. The short window ends the alert soon after its cause.
  */
 const BURNS = [
   { factor: 14.4, windows: ["1h", "5m"], severity: "critical" },
@@ -50,7 +50,7 @@ const burns = (shareOver: (window: string) => string, budget: number, alert: str
     return rule(`${alert}${severity === "critical" ? "Fast" : "Slow"}`, severity, "2m", expr, what);
   });
 
-/** Where a series comes from: instances of several gateways, or of several pods, have the same names. */
+/** Labels of a series' source, since instances of several gateways or pods share names. */
 const PLACE = "instance, gateway, pod";
 
 /** All alerts for the server or fleet under watch. */
@@ -97,7 +97,7 @@ export function ruleGroups(watched: Watched): RuleGroup[] {
       "MillraceTokenSurge",
       "warning",
       "15m",
-      // The mean of a week that is not over would be too small.
+      // Before a full week has passed, the mean would be too small.
       `${tokenRate(of, model, "1h")} > 3 * ${tokenRate(of, model, "7d")} and sum by (${model}) (millrace:prompt_tokens_total${of} offset 6d) > 0`,
       "Three times as many tokens in an hour as in the week's average hour: what costs per token costs three times as much.",
     ),
@@ -138,7 +138,7 @@ function serverRules(of: string, model: string): AlertRule[] {
   ];
 }
 
-/** Rules over a path that only operators may read. */
+/** Rules for a path that only operators may read. */
 function costRules(job: string): AlertRule[] {
   const of = `{job="${tenantsJob(job)}"}`;
   const dollars = "millrace_model:cost_dollars_total";
@@ -148,7 +148,7 @@ function costRules(job: string): AlertRule[] {
       "MillraceCostAnomaly",
       "warning",
       "15m",
-      // The mean of a week that is not over would be too small.
+      // Before a full week has passed, the mean would be too small.
       `${costRate("1h")} > 3 * ${costRate("7d")} and sum by (model) (${dollars}${of} offset 6d) > 0`,
       "A model costs three times as much in an hour as in the week's average hour; millrace spend has by whom.",
     ),

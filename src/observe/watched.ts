@@ -1,13 +1,14 @@
 /**
- * The two things that can be watched: one server, or the gateway of a fleet, which shows the figures of its instances
- * under the same names.
+ * The two possible targets of monitoring: one server, or the gateway of a fleet, which shows its instances' figures
+ * under
+ * the same names.
  */
 import { MillraceError } from "../core/errors.js";
 import { LATENCY_BUCKETS_S } from "../core/latency-buckets.js";
 
 export const KINDS = ["server", "fleet"] as const;
 
-/** Where a collector listens for OTLP over HTTP, as its clients expect it. */
+/** The standard port on which a collector listens for OTLP over HTTP. */
 export const COLLECTOR_PORT = 4318;
 
 export interface Watched {
@@ -16,19 +17,19 @@ export interface Watched {
   readonly job: string;
   /** host:port of each server or gateway. */
   readonly targets: readonly string[];
-  /** 95 of 100 requests are to have their first token within this time: one of LATENCY_BUCKETS_S. */
+  /** 95 of 100 requests should have their first token within this time: one of LATENCY_BUCKETS_S. */
   readonly ttftSeconds: number;
-  /** File with an operator's key, by which Prometheus reads a gateway's figures by tenant; undefined: it does not. */
+  /** File with an operator's key, with which Prometheus reads a gateway's figures by tenant; undefined: it does not. */
   readonly tenantsKeyFile?: string | undefined;
 }
 
 /**
- * Prometheus' `job` label of figures by tenant, which have a path of their own.
- * @param job that of the other figures
+ * Prometheus' `job` label of figures by tenant, which have their own path.
+ * @param job label of the other figures
  */
 export const tenantsJob = (job: string): string => `${job}-tenants`;
 
-/** Histograms count at the ends of buckets only. @throws invalid_option for a time between them */
+/** The bucket end at this time: histograms count only at these. @throws invalid_option for a time between two ends */
 export function bucketOf(seconds: number): number {
   const found = LATENCY_BUCKETS_S.find((bucket) => Math.abs(bucket - seconds) < 1e-9);
   if (found !== undefined) return found;
@@ -38,10 +39,10 @@ export function bucketOf(seconds: number): number {
   });
 }
 
-/** Label that tells models apart, in which a server and a fleet differ. */
+/** The label for models, which differs between a server and a fleet. */
 export const modelLabel = ({ kind }: Pick<Watched, "kind">): string => (kind === "server" ? "model_name" : "model");
 
-/** Histogram of the time until an answer begins, as its own clients see it. */
+/** Histogram of the time until an answer begins, as the clients of the server or fleet see it. */
 export const firstTokenMetric = ({ kind }: Pick<Watched, "kind">): string =>
   kind === "server" ? "millrace:time_to_first_token_seconds" : "millrace_fleet:time_to_first_byte_seconds";
 

@@ -113,7 +113,7 @@ const scrap = fc.constantFrom(
   '<tool_call>{"name":"weather","arguments":{"a":[1]}}</tool_call>',
 );
 
-/** What two answers to the same request differ in. */
+/** The parts that must agree in two answers to the same request. */
 function withoutIds(message: Anthropic.Message) {
   const blocks = message.content.map((block) => ({ ...block, ...("id" in block ? { id: "" } : {}) }));
   const { stop_reason, stop_sequence, usage } = message;
@@ -135,7 +135,7 @@ describe("streamed and whole messages", () => {
           const params = { ...request, stop_sequences, tools: hasTools ? tools : [], thinking: { type } };
           const whole = withoutIds(await client.messages.create(params));
           const streamed = withoutIds(await client.messages.stream(params).finalMessage());
-          // Arguments that broke off are the client's own reading in a stream.
+          // A stream's client completes arguments that break off by its own rules.
           const isWhole = pieces.every((piece) => !piece.startsWith('{"name"')) && stop_sequences.length === 0;
           if (isWhole) expect(streamed).toEqual(whole);
           else

@@ -1,4 +1,6 @@
-/** What every request passes: ids, keys, origins, methods, drain, metrics, and how failures are told and logged. */
+/**
+ * The steps of every request: ids, keys, origins, methods, drain, metrics, and the answers and log lines for failures.
+ */
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ANY_PAGE, pagePolicy } from "../core/cors.js";

@@ -53,8 +53,8 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
 }
 
 /**
- * Whether errors take Anthropic's form: by the path, or by the header of Anthropic's clients on paths that both vendors
- * have, such as the list of models.
+ * Whether errors take Anthropic's form: by the path, or on paths of both vendors, such as the list of models, by the
+ * header of Anthropic's clients.
  */
 function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
@@ -92,12 +92,12 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
 }
 
 /**
- * Paths of OpenAI's API that this server lacks. They match another route's id, so that route's methods must not be
- * listed for them.
+ * Paths of OpenAI's API that this server lacks. Another route takes them for an id, so its methods must not be listed
+ * for them.
  */
 const ABSENT: readonly string[] = ["/v1/responses/compact"];
 
-/** Refuses methods that the path does not have. It stands after the path's handlers. */
+/** Refuses methods that the path lacks. Registered after the path's handlers. */
 function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   const methods = ROUTES.filter(({ path }) => path === route.path).map(({ method }) => method);
   app.all(route.path, (c) => {
@@ -114,7 +114,7 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   });
 }
 
-/** Paths that only a gateway has: files and batches are kept in a folder and survive a restart. */
+/** Paths that only a gateway has: its files and batches are kept in a folder and survive a restart. */
 const OF_GATEWAYS = /^\/v1\/(files|batches|messages\/batches)(\/|$)/;
 
 function answerUnknownPath(c: AppContext, { logger }: AppOptions): Response {

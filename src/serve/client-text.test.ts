@@ -1,4 +1,4 @@
-/** Above `debug` the log holds nothing that clients wrote, whatever they wrote it into. */
+/** Above `debug`, the log contains no text from clients, whichever field holds it. */
 import { expect, test } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { createApp } from "./app.js";
@@ -77,6 +77,6 @@ test.each<[string, Partial<AppOptions>]>([
   const kept = lines.filter(({ level }) => level !== "debug").map((line) => JSON.stringify(line));
   expect(kept.length).toBeGreaterThan(10);
   expect(kept.filter((line) => line.toUpperCase().includes(MARK))).toEqual([]);
-  // Where somebody looks for it, it is there.
+  // At `debug` level, the text is in the log.
   expect(JSON.stringify(lines.filter(({ level }) => level === "debug"))).toContain(MARK);
 });

@@ -1,4 +1,4 @@
-/** Real sockets behaving badly: gone, half-closed, slow, pipelined, huge; and the server's own end. */
+/** Real sockets that behave badly: gone, half-closed, slow, pipelined, huge; and the server's own end. */
 import { connect, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -172,7 +172,7 @@ describe("bodies", () => {
     client.socket.write(how === "in chunks" ? chunked : request(big));
     await until(() => client.received().includes("body_too_large"), "the refusal");
     expect(client.received()).toContain("HTTP/1.1 413");
-    // The connection is still good for another request.
+    // The connection still serves another request.
     client.socket.write(request(short));
     await until(() => client.received().includes('"text":"ab"'), "the next answer");
   });

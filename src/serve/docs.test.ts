@@ -1,6 +1,6 @@
 /**
- * docs/reference/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections
- * that are about it.
+ * docs/reference/http-api.md names every field that an endpoint accepts, ignores or refuses, in the sections about the
+ * endpoint.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -58,7 +58,7 @@ test.each(ENDPOINTS)("docs/reference/http-api.md names every field of %s", (_, r
   const aliases = "aliases" in rules ? rules.aliases : {};
   const text = titles.map((title) => sections.get(title) ?? expect.fail(`no section "${title}"`)).join("");
   const fields = [...Object.keys(schema.shape), ...inert, ...Object.keys(unsupported), ...Object.keys(aliases ?? {})];
-  // A field may be named by one of its parts.
+  // The documentation may name one of a field's parts instead.
   const isNamed = (field: string): boolean =>
     text.includes(`\`${field}\``) || text.includes(`\`${field}.`) || text.includes(`\`${field}: `);
   expect(fields.filter((field) => !isNamed(field))).toEqual([]);

@@ -1,6 +1,6 @@
 /**
- * Embedding models and rerankers over HTTP, with their tokenizers: vectors and scores are those of
- * sentence-transformers (test/fixtures/make-hf-encoders.py), and what a model is not for is refused.
+ * Embedding models and rerankers over HTTP, with their tokenizers: vectors and scores equal those of
+ * sentence-transformers (test/fixtures/make-hf-encoders.py), and tasks outside a model's purpose are refused.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
       const named = await served.post<Answer>(path, { [first]: query, [second]: documents, ...cut });
       expect(named.body.data).toEqual(body.data);
     }
-    // As many with as many, and the same bits for a pair alone.
+    // Equally many texts on both sides, and a single pair, give the same bits.
     const queries = documents.map(() => query);
     const pairs = await served.post<Answer>(path, { text_1: queries, text_2: documents, ...cut });
     expect(pairs.body.data).toEqual(body.data);
@@ -253,7 +253,7 @@ it("a reranker that answers yes or no gets the chat it was trained on, and may b
   expect((await post("/rerank", { query: "q", documents: ["abcdef"], max_tokens_per_doc: 3 })).status).toBe(200);
   expect(text(engine.submitted[2]!.promptIds)).toContain("<Query>: q\n<Document>: abc<|im_end|>");
   expect(text(second!)).toContain("<Instruct>: Find birds\n<Query>: q\n<Document>: d<|im_end|>");
-  // Only the template's own marks are special tokens.
+  // Only the template's own marks become special tokens.
   expect(Array.from(first!).filter((id) => id === IM_END_ID)).toHaveLength(2);
 });
 

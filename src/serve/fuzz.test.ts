@@ -29,7 +29,7 @@ const PATHS = [
   "/apply-template",
 ] as const;
 
-/** Ollama's, which stream unless they are told not to, and so need a socket. */
+/** Ollama's paths, which stream by default and so need a socket. */
 const STREAMING_PATHS = ["/api/chat", "/api/generate", "/api/embed", "/api/show"] as const;
 
 type Path = (typeof PATHS)[number] | (typeof STREAMING_PATHS)[number];
@@ -227,7 +227,7 @@ const SEEDS: Readonly<Record<Path, Readonly<Record<string, unknown>>>> = {
   "/api/show": { model: "fake:latest", verbose: true },
 };
 
-/** What the model behind an endpoint is for; absent: it generates text and embeds texts. */
+/** Tasks of the model behind an endpoint; absent: it generates text and embeds texts. */
 const TASKS: Partial<Record<Path, EngineInfo["tasks"]>> = {
   "/v2/rerank": ["generate", "rerank"],
   "/v1/score": ["generate", "rerank"],
@@ -282,7 +282,7 @@ function mutate(value: unknown, path: readonly number[], replacement: unknown): 
 
 const mutation = fc.tuple(fc.array(fc.nat(30), { minLength: 1, maxLength: 4 }), strangeValue);
 
-/** Values that often are fine, so that the accepting side is visited too. */
+/** Values that are often valid, so that accepted requests are covered too. */
 const plainValue = fc.constantFrom<unknown>(
   null,
   0,

@@ -1,6 +1,7 @@
 /**
- * Members called __proto__, which is an own property to JSON and another object's place to an assignment: kept or
- * refused, never lost.
+ * Members called __proto__: an own property in JSON, but the prototype in an assignment. They are kept or refused,
+ * never
+ * lost.
  */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../test/helpers/ask.js";
@@ -8,7 +9,7 @@ import { toolTemplate } from "../../test/helpers/chat-templates.js";
 import { grammarOfSchema } from "../text/grammar/json-schema.js";
 
 const NAME = "__proto__";
-/** As text: a literal's member of this name would set the prototype. */
+/** A text, since a literal's member of this name would set the prototype. */
 const SCHEMA = `{"type":"object","properties":{"${NAME}":{"const":"kept"}},"required":["${NAME}"],"additionalProperties":false}`;
 const ARGUMENTS = `{"${NAME}":{"type":"kept"},"city":"Paris"}`;
 const PRINTED = ARGUMENTS.replaceAll(/([:,])/g, "$1 ");

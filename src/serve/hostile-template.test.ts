@@ -1,6 +1,6 @@
 /**
- * A model whose chat template never ends: the request gets an error, and the server answers others and goes on with
- * their streams.
+ * A model whose chat template never ends: the request gets an error, and the server still answers other requests and
+ * continues their streams.
  */
 import { afterEach, expect, it } from "vitest";
 import { computedMs } from "../../test/helpers/computed-ms.js";

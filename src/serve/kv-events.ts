@@ -2,7 +2,7 @@
  * GET /kv_events: the content of the prefix cache and its changes, as server-sent events. A gateway uses them to send a
  * request to the engine that has cached its prefix. Modelled on vLLM's KV events (BlockStored, BlockRemoved,
  * AllBlocksCleared of vllm/distributed/kv_events.py), with two differences: a connection begins with a snapshot, so
- * reconnecting repairs every loss, and blocks are named by the keys of src/text/block-hash.ts, without tokens.
+ * reconnecting repairs every loss, and events name blocks by the keys of src/text/block-hash.ts, without tokens.
  */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { MillraceError } from "../core/errors.js";
@@ -17,7 +17,7 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
     throw new MillraceError("internal_error", "expected a Node HTTP/1 response to stream to, got none");
   }
   const { engine, limits, lifecycle, isolatesApiKeys } = context;
-  // The events cover all tenants, and no key may see another tenant's.
+  // The events include all tenants, and no key may see another tenant's.
   if (isolatesApiKeys === true) {
     throw new MillraceError(
       "forbidden",
@@ -43,13 +43,13 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
     };
     const stream = new SseStream(outgoing, {
       headers: { "X-Request-Id": c.get("requestId") },
-      // A slow reader is disconnected; its next connection begins with a snapshot.
+      // A slow reader is cut off; its next connection begins with a snapshot.
       maxBufferedBytes: limits.maxBufferedBytes,
       onOverflow: () => end(),
     });
     const onChanges = (changes: BlockChanges) => {
       stream.send(event("changes", { blocks: Array.from(changes) }));
-      // Directly after the write, not in the next tick: a step's changes are sent before any client has its answer.
+      // Directly after the write, not in the next tick: a step's changes go out before any client has its answer.
       queueMicrotask(() => outgoing.socket?.uncork());
     };
     const endChanges = engine.onCacheChanges(onChanges);

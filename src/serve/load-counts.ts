@@ -1,4 +1,4 @@
-/** An engine's counters, for the throughput log. */
+/** An engine's counters for the throughput log. */
 import type { LoadCounts } from "../core/throughput.js";
 import type { Engine } from "../engine/api/engine.js";
 

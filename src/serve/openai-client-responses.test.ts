@@ -94,7 +94,7 @@ interface Shown {
   readonly usage: object | undefined;
 }
 
-/** What two answers to the same request differ in. */
+/** The parts that must agree in two answers to the same request. */
 function shownOf({ output, status, usage }: OpenAI.Responses.Response): Shown {
   const items = output.map((item) => ({ ...item, id: "", ...("call_id" in item ? { call_id: "" } : {}) }));
   return JSON.parse(JSON.stringify({ output: items, status, usage }));

@@ -1,4 +1,4 @@
-/** The description of the API says what is served, and its schemas take what the server takes. */
+/** The API description matches the served paths, and its schemas accept the same requests as the server. */
 import Ajv from "ajv/dist/2020.js";
 import { expect, it } from "vitest";
 import { ask } from "../../test/helpers/ask.js";

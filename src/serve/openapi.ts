@@ -13,10 +13,7 @@ function schemaOf(type: z.ZodType, io: "input" | "output"): JsonObject {
   return schema;
 }
 
-/**
- * Lists the fields that are checked or ignored. Fields that are known but refused are left to the written
- * documentation.
- */
+/** Lists the fields that are checked or ignored. Known but refused fields are left to the written documentation. */
 function bodySchema({ schema, inert }: BodyRules): JsonObject {
   const described = schemaOf(schema, "input");
   const properties: Record<string, unknown> = { ...(described.properties as object) };
@@ -49,7 +46,7 @@ function operationOf(route: DescribedRoute, parameters: readonly string[]): Json
     summary,
     responses: answersOf(route),
   };
-  // The last, empty entry: a server without keys needs none.
+  // The last, empty entry is for servers without keys.
   if (isProtected) operation.security = [{ bearer: [] }, { apiKey: [] }, {}];
   if (rules !== undefined) {
     operation.requestBody = { required: true, content: { "application/json": { schema: bodySchema(rules) } } };

@@ -1,6 +1,6 @@
 /**
- * A gateway reads the very tokens that the server gives its engine, whatever the API and whatever the request asks for
- * beside its prompt.
+ * A gateway reads exactly the tokens that the server gives its engine, for every API and any other fields of the
+ * request.
  */
 import { describe, expect, test, vi } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";

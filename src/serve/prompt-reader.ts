@@ -1,6 +1,7 @@
 /**
- * Makes the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that has
- * cached the prompt's prefix. The other fields of the request are not used.
+ * Builds the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that
+ * has
+ * cached the prompt's prefix. Other fields of the request are ignored.
  */
 import { MillraceError } from "../core/errors.js";
 import type { RequestLogger } from "../core/request-logger.js";
@@ -35,8 +36,8 @@ type Body = Readonly<Record<string, unknown>>;
 type Reader = (context: PromptContext, body: Body) => Promise<RequestPrompts>;
 
 /**
- * Stands in for a request id. Nothing is logged here: the engine reports the faults of a request once the gateway has
- * sent it on.
+ * Stands in for a request id. Nothing is logged here, since the engine reports the faults of a request when the gateway
+ * sends it on.
  */
 const NOBODY: Asker = { get: () => "" };
 const silent = (): void => {};
@@ -70,7 +71,7 @@ function contextOf(source: PromptSource): PromptContext {
     templateDefaults: source.templateDefaults,
     chatFormat: readChatFormat(source),
     asyncTokenizer: source.asyncTokenizer ?? new AsyncTokenizer(source.tokenizer),
-    // Prompts that are too long and invalid fields are reported by the engine.
+    // The engine itself reports prompts that are too long and invalid fields.
     engine: { info: { maxModelLen: Number.MAX_SAFE_INTEGER, vocabSize: source.tokenizer.vocabSize } },
     limits: DEFAULT_LIMITS,
     unknownFields: "warn",
@@ -81,7 +82,7 @@ function contextOf(source: PromptSource): PromptContext {
 /** Terms for an engine without other clients: no tenant, no deadline. */
 const TERMS = { arrivedAtMs: 0, tenant: "", priority: 0, isBackground: false, cacheSalt: undefined } as const;
 
-/** For an engine without a server. Each request without a seed has one that depends on its place alone. */
+/** For an engine without a server. A request without a seed gets one that depends only on its place. */
 export function createRequestPlanner(
   source: PromptSource & { readonly samplingDefaults: SamplingDefaults },
   info: PlanContext["engine"]["info"],

@@ -1,7 +1,4 @@
-/**
- * For whom, how urgently and until when: keys become tenants, priorities and deadlines reach the engine, and the timers
- * are put away.
- */
+/** The terms of requests: keys become tenants, priorities and deadlines reach the engine, and timers are cleared. */
 import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeApp, fakeAppOptions, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { createKeyCheck } from "../core/api-keys.js";

@@ -1,4 +1,4 @@
-/** The paths of the server and their handlers, in one table; the handlers of single lines are here too. */
+/** The server's paths and their handlers in one table, including the handlers of a single line. */
 
 import { ANTHROPIC_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
@@ -242,7 +242,7 @@ function openApi(c: AppContext, context: ServeContext): Response {
   return c.json(description);
 }
 
-/** The paths for which /invocations stands: of the first field that a body has. */
+/** The paths behind /invocations, by the first of these fields in the body. */
 const INVOCATIONS = [
   ["messages", "/v1/chat/completions"],
   ["prompt", "/v1/completions"],
@@ -255,7 +255,7 @@ const INVOCATIONS = [
   ["input", "/v1/embeddings"],
 ] as const;
 
-/** SageMaker's one path for all requests, which vLLM has too. */
+/** SageMaker's single path for all requests, as in vLLM. */
 async function invocations(c: AppContext, context: ServeContext): Promise<Response> {
   const body = await readJsonObject(c, context.limits);
   const [, path] = INVOCATIONS.find(([field]) => Object.hasOwn(body, field)) ?? [];
@@ -272,7 +272,7 @@ async function invocations(c: AppContext, context: ServeContext): Promise<Respon
   return route.handler(c, context);
 }
 
-/** Answers 200 while the server accepts and serves requests, and an error once it drains, has failed or is stuck. */
+/** Answers 200 while the server accepts and serves requests, and an error once it drains, fails or hangs. */
 function health(c: AppContext, context: ServeContext): Response {
   const { engineFailure, isDraining } = context.lifecycle;
   if (engineFailure !== undefined) {
@@ -312,7 +312,7 @@ async function metrics(c: AppContext, context: ServeContext): Promise<Response> 
   return c.body(await context.metrics.render(), 200, { "Content-Type": context.metrics.contentType });
 }
 
-/** With `isolatesApiKeys`, a key sees its own requests only. */
+/** With `isolatesApiKeys`, a key sees only its own requests. */
 function lastRequests(c: AppContext, { requests, isolatesApiKeys, apiKeys }: ServeContext): Response {
   const isApart = isolatesApiKeys === true && apiKeys.length > 1;
   const query = readQuery(new URL(c.req.url).searchParams);

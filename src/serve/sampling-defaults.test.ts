@@ -1,4 +1,4 @@
-/** What requests leave out is as the server's defaults say, on every endpoint; what they say wins. */
+/** The server's defaults fill in fields that requests leave out, on every endpoint; the requests' own values win. */
 import { expect, test } from "vitest";
 import { ask } from "../../test/helpers/ask.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";

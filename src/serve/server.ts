@@ -14,7 +14,7 @@ import { logFailure } from "./http/error-response.js";
 
 export interface ServerOptions extends AppOptions {
   readonly host: string;
-  /** 0 = any free port. */
+  /** 0: any free port. */
   readonly port: number;
   /** For HTTPS; undefined: plain HTTP. */
   readonly certificate?: CertificateFiles | undefined;
@@ -25,11 +25,11 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   /**
-   * Refuses new requests with shutting_down. Resolves when the running requests are answered and every connection is
+   * Refuses new requests with shutting_down. Resolves when running requests are answered and every connection is
    * closed.
    */
   drain(): Promise<void>;
-  /** Cuts every connection, which aborts the running requests. The caller still owns the engine and closes it. */
+  /** Cuts every connection, which aborts the running requests. The caller still owns the engine and must close it. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,6 @@
-/** Sign-in at a server of one model: what the cookie of a client or of the administrator opens, and to whom. */
+/**
+ * Sign-in at a server of one model: the rights of a client's or administrator's cookie, and the pages that may use it.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,7 +47,7 @@ test("a client's cookie opens the API, not /admin, until the sign-out; then noth
   expect((await page.ask("GET", "/admin/library")).status).toBe(401);
   expect((await page.ask("GET", "/admin/models")).status).toBe(401);
   expect((await page.ask("DELETE", REMOVE)).status).toBe(401);
-  // The app does not call these.
+  // The app does not call these paths.
   expect((await page.ask("POST", "/tokenize", { prompt: "hi" })).status).toBe(401);
   expect((await page.ask("GET", "/api/tags")).status).toBe(401);
   expect((await page.signOut()).status).toBe(204);
@@ -124,7 +126,7 @@ test("servers side by side have cookies of their own", async () => {
 test("behind a proxy with TLS the cookie is this very host's, until the sign-out", async () => {
   const far = new BrowserSession(server.server.url, "https://llm.example");
   const { headers } = await far.signIn("k-one", { "x-forwarded-host": "llm.example" });
-  // Browsers take such a name only with Path=/ and Secure, and without Domain.
+  // Browsers accept such a name only with Path=/ and Secure, and without Domain.
   expect(headers.get("set-cookie")).toMatch(
     /^__Host-millrace-client-session-[0-9a-f]{12}=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict; Path=\/; Secure$/,
   );
@@ -200,7 +202,7 @@ test("reports are listed for the administrator alone, and a link of the list ope
   expect([opened.status, await opened.text()]).toEqual([200, "<p>Kept</p>"]);
   expect(opened.headers.get("content-security-policy")).toMatch(/^sandbox; default-src 'none'/);
   expect((await fetch(`${url}/${data[0]!.page.replace(/proof=./, "proof=x")}`)).status).toBe(404);
-  // A server without a folder says how to have one.
+  // A server without a folder explains how to get one.
   await page.signIn("k-boss");
   expect(await page.ask("GET", "/watch/reports")).toMatchObject({
     status: 404,

@@ -1,7 +1,4 @@
-/**
- * What clients of other servers send and look for, as they stand: fields they echo, words they match, endpoints they
- * ask first.
- */
+/** Fixed expectations of other servers' clients: fields they echo, words they match, and endpoints they ask first. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../test/helpers/ask.js";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";

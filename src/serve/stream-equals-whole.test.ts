@@ -1,6 +1,6 @@
 /**
- * A streamed answer put together equals the whole answer, and both equal a plain reading of the ids, however many
- * tokens a step brings.
+ * A streamed answer, joined, equals the complete answer, and both equal a plain reading of the ids, for any number of
+ * tokens per step.
  */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
@@ -60,7 +60,9 @@ async function complete(fields: object, stream: boolean): Promise<Outcome> {
   };
 }
 
-/** Text that a whole-string reader would give. The first stop string to be complete wins, of several the longest. */
+/**
+ * The text from a reader of the complete string. The first stop string to be complete wins; of several, the longest.
+ */
 function readPlainly(ids: readonly number[], stops: readonly string[]): string {
   const text = fakeTokenizer.decode(ids);
   for (let end = 1; end <= text.length; end++) {
@@ -70,7 +72,7 @@ function readPlainly(ids: readonly number[], stops: readonly string[]): string {
   return text;
 }
 
-/** Bytes that make characters, half characters and stop strings likely. */
+/** Bytes that often form characters, half characters and stop strings. */
 const scriptId = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(97, 98, 99) },
   { weight: 3, arbitrary: fc.constantFrom(0xc3, 0xa9, 0xf0, 0x9f, 0x98, 0x80, 0xff) },
@@ -124,7 +126,7 @@ interface ChatBody {
   readonly usage: object | null;
 }
 
-/** A choice's messages or deltas as one, ids left out: two requests never have the same. */
+/** A choice's messages or deltas, merged, without ids: two requests never share ids. */
 function mergeChoice(choices: readonly ChatChoice[]) {
   const calls: { name: string; arguments: string }[] = [];
   const ids = new Set<string>();
@@ -208,7 +210,7 @@ describe("streamed and whole chat answers", () => {
           const fields = { stop, ...asked, ...rest, max_tokens: Math.ceil(script.length / (isCut ? 2 : 1)) };
           const whole = await chat(fields, 2, false);
           expect(await chat(fields, 2, true)).toEqual(whole);
-          // A forced call's opening is no token of the answer.
+          // A forced call's opening is not among the answer's tokens.
           if (!rest.logprobs || (hasTools && !["auto", "none"].includes(choice as string))) return;
           for (const { content, tokens } of whole.merged) expect(tokens).toBe(content);
         },

@@ -1,4 +1,4 @@
-/** Opens the model that the flags name. */
+/** Opens the model that the flags choose. */
 import type { Command, Option } from "commander";
 import { optionError } from "../../core/option-error.js";
 import type { StartStage } from "../../core/stages.js";
@@ -11,7 +11,7 @@ const LOCAL_FLAGS = ["--chat-template", "--generation-config", "--override-gener
 const isLocal = ({ long, helpGroupHeading }: Option): boolean =>
   helpGroupHeading === "Engine:" || LOCAL_FLAGS.includes(long ?? "");
 
-/** @param command whose flags they are */
+/** @param command the command with these flags */
 export async function openAnswerer(flags: AnswererFlags, command: Command, startStage: StartStage): Promise<Answerer> {
   const { url } = flags;
   if (url === undefined) return await openLocal(flags, startStage);

@@ -1,13 +1,13 @@
-/** Answers in the terminal: their text as it comes, and what they took. */
+/** Prints answers in the terminal: their text as it arrives, and their cost in tokens and time. */
 import { formatDuration } from "../../core/quantities.js";
 import { visibleLines } from "../../core/visible-text.js";
 import type { Answer, AnswerListener } from "./answerer.js";
 
-/** The stream of a terminal, or of a pipe or file, which gets every byte. */
+/** A terminal's stream, or that of a pipe or file, which gets every byte. */
 type Output = Pick<NodeJS.WriteStream, "isTTY" | "write">;
 
 /**
- * Writes the answer to one stream, and reasoning that a server tells from it to the other.
+ * Writes the answer to one stream, and a server's separate reasoning to the other.
  * @example await answerer.chat(messages, printedTo(process.stdout, process.stderr))
  */
 export function printedTo(stdout: Output, stderr: Output): AnswerListener {

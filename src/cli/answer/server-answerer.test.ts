@@ -1,4 +1,4 @@
-/** Servers that answer well and badly. */
+/** Servers with good and bad answers. */
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -26,7 +26,7 @@ const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`;
 const piece = (delta: object, finish: string | null = null): string =>
   event({ choices: [{ delta, finish_reason: finish }] });
 
-/** @returns the address of a server that answers prompts so */
+/** @returns the address of a server that answers prompts with `answer` */
 async function serve(answer: (response: ServerResponse) => void, models: object = MODELS): Promise<string> {
   server = createServer(async (request, response) => {
     if (request.url === "/v1/models") return void response.end(JSON.stringify(models));

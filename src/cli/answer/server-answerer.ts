@@ -1,4 +1,4 @@
-/** A model behind an OpenAI-compatible server, whose answers are streamed. */
+/** A model behind an OpenAI-compatible server, with streamed answers. */
 import type { Dispatcher } from "undici";
 import { z } from "zod";
 import { SseReader } from "../../bench/load/sse.js";
@@ -36,7 +36,7 @@ const eventSchema = z.object({
     .nullish(),
 });
 
-/** Throws endpoint_failed where no such server answers, and invalid_option. */
+/** Throws endpoint_failed if no such server answers, and invalid_option. */
 export async function openServerAnswerer(
   { url, apiKey, model }: ServerFlags & { readonly url: string; readonly model?: string },
   choice: SamplingChoice,
@@ -74,12 +74,12 @@ function onlyOne(names: readonly string[], url: string): string {
   });
 }
 
-/** The user's choice as fields of a request; the others are the server's to choose. */
+/** The user's choice as fields of a request; the server chooses the others. */
 function samplingFields({ maxTokens, temperature, topP, topK, minP, seed, stop }: SamplingChoice): object {
   if (seed !== undefined && !Number.isSafeInteger(Number(seed))) {
     throw optionError("--seed", "a number of up to 53 bits with --url", String(seed));
   }
-  // JSON leaves out fields that are undefined.
+  // JSON omits undefined fields.
   return {
     max_tokens: maxTokens,
     temperature,
@@ -111,7 +111,7 @@ async function streamed(
   }
 }
 
-/** Throws the server's own error where it refuses. */
+/** Throws the server's own error if it refuses. */
 async function assertStream({ statusCode, headers, body }: Dispatcher.ResponseData, url: string): Promise<void> {
   const type = String(headers["content-type"] ?? "no content-type");
   if (statusCode === 200 && /^text\/event-stream\b/i.test(type)) return;
@@ -123,14 +123,14 @@ async function assertStream({ statusCode, headers, body }: Dispatcher.ResponseDa
   throw (statusCode === 200 ? undefined : errorIn(said)) ?? other;
 }
 
-/** The server's own error, whose words are shown in the terminal. */
+/** The server's own error, with its message made safe for the terminal. */
 function errorIn(said: string): MillraceError | undefined {
   const error = errorInBody(said, KEY_HINT);
   if (error === undefined) return undefined;
   return new MillraceError(error.code, visible(error.message), error.hint === undefined ? {} : { hint: error.hint });
 }
 
-/** One answer as it comes, with its times. */
+/** One arriving answer, with its times. */
 class StreamedAnswer {
   readonly #reader = new SseReader();
   readonly #startMs = performance.now();
@@ -150,7 +150,7 @@ class StreamedAnswer {
     for (const data of this.#reader.push(bytes)) if (data !== "[DONE]") this.#onEvent(data);
   }
 
-  /** Throws endpoint_failed where the stream has ended before the answer did. */
+  /** Throws endpoint_failed if the stream ended before the answer. */
   whole(): Answer {
     if (this.#end === undefined) throw noAnswer(this.url, "a stream that breaks off");
     return this.ended(visible(this.#end));

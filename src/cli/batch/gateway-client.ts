@@ -1,4 +1,4 @@
-/** Asks a gateway for files and batches. */
+/** Calls a gateway's API of files and batches. */
 
 import { once } from "node:events";
 import { openAsBlob } from "node:fs";
@@ -28,7 +28,7 @@ export class GatewayClient {
     this.#headers = apiKey === undefined || apiKey === "" ? {} : { authorization: `Bearer ${apiKey}` };
   }
 
-  /** Throws the gateway's own error where it refuses. */
+  /** Throws the gateway's own error if it refuses. */
   async ask(method: "GET" | "POST", path: string, body?: object | FormData): Promise<Json> {
     const answer = await this.#fetch(method, path, body);
     const value = (await answer.json().catch(() => undefined)) as Json | undefined;
@@ -36,10 +36,7 @@ export class GatewayClient {
     throw new MillraceError("upstream_failed", `expected JSON from ${this.#base}${path}, got something else`);
   }
 
-  /**
-   * Uploads a file for a batch. The file is read as it is sent. Throws file_unreadable where there are no requests to
-   * upload.
-   */
+  /** Uploads a file for a batch, and reads it while sending. Throws file_unreadable for a file without requests. */
   async upload(path: string): Promise<Json> {
     const { assertRequests } = await import("./run-file.js");
     await assertRequests(path);
@@ -49,14 +46,14 @@ export class GatewayClient {
     return await this.ask("POST", "/v1/files", form);
   }
 
-  /** Writes the content of a file of the gateway to the disk. */
+  /** Writes the content of one of the gateway's files to the disk. */
   async download(fileId: string, path: string): Promise<void> {
     const answer = await this.#fetch("GET", `/v1/files/${encodeURIComponent(fileId)}/content`);
     if (!passTo(path, "")) await writeFile(path, answer.body ?? "");
     else {
       for await (const chunk of answer.body ?? []) {
         passTo(path, Buffer.from(chunk));
-        // A slow reader of the output holds the download back.
+        // A slow reader of the output slows the download.
         if (process.stdout.writableNeedDrain) await once(process.stdout, "drain");
       }
     }

@@ -1,6 +1,7 @@
 /**
- * Answers every line of a file of requests, some at once, and appends each answer as it comes. A run that was stopped
- * goes on where it was.
+ * Answers every line of a file of requests, several at once, and appends each answer as it arrives. A stopped run
+ * resumes
+ * at its place.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -18,30 +19,30 @@ import { answeredLine } from "../../gateway/batches/result-lines.js";
 export interface LineAnswer {
   readonly status: number;
   readonly body: Buffer;
-  /** The pause that the server asks for before another try. */
+  /** The pause that the server requests before a retry. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** Rejects where no answer came. */
+/** Rejects if no answer came. */
 export type SendLine = (path: string, body: Buffer) => Promise<LineAnswer>;
 
 export interface RunFileOptions {
   readonly input: string;
   readonly output: string;
-  /** Where lines without an answer go; undefined: into the output. */
+  /** The file for lines without an answer; undefined: they go into the output. */
   readonly errors: string | undefined;
   readonly send: SendLine;
-  /** Lines at once. */
+  /** Number of concurrent lines. */
   readonly numAtOnce: number;
   readonly onProgress: (counts: RunCounts) => void;
-  /** Stops the run; lines under way are lost, and run again the next time. */
+  /** Stops the run; lines under way are lost, and run again next time. */
   readonly signal: AbortSignal;
 }
 
 export interface RunCounts {
   readonly succeeded: number;
   readonly failed: number;
-  /** Lines whose answers were there. */
+  /** Lines that already had answers. */
   readonly skipped: number;
 }
 
@@ -52,8 +53,9 @@ const LONGEST_PAUSE_MS = 60_000;
 const AGAIN: readonly number[] = [408, 429, 500, 502, 503, 504];
 
 /**
- * What can be told before a model is loaded. Throws file_unreadable for an input without requests, and invalid_option
- * for an output that cannot be written or is the input: answers would stand among the requests.
+ * Checks the files before a model is loaded. Throws file_unreadable for an input without requests, and invalid_option
+ * for
+ * an output that cannot be written or is the input: answers would be mixed with the requests.
  */
 export async function assertRunFiles({ input, output, errors }: Pick<RunFileOptions, "input" | "output" | "errors">) {
   await assertRequests(input);
@@ -61,9 +63,9 @@ export async function assertRunFiles({ input, output, errors }: Pick<RunFileOpti
     ["<output>", output],
     ["--errors", errors],
   ] as const) {
-    // Opening a pipe, and closing it again, would end its reader.
+    // Opening and closing a pipe would end its reader.
     if (path === undefined || isOutlet(path)) continue;
-    // An existing file gets the answers appended.
+    // Answers are appended to an existing file.
     if (existsSync(path)) await (await openFile(path, "a")).close();
     else assertReplaceable(path);
     if (isSameFile(path, input)) throw optionError(name, "another file than <input>", path);
@@ -111,7 +113,7 @@ async function openFile(path: string, flags: string): Promise<FileHandle> {
   });
 }
 
-/** Adds the custom_ids of an earlier run's lines, and cuts off a last line that is not whole. */
+/** Adds the custom_ids of an earlier run's lines, and removes an incomplete last line. */
 async function readDone(handle: FileHandle, done: Set<string>): Promise<void> {
   await handle.truncate(await endOfLines(handle));
   for await (const { bytes } of linesOf(handle, Number.MAX_SAFE_INTEGER)) {
@@ -133,7 +135,7 @@ async function endOfLines(handle: FileHandle): Promise<number> {
   return 0;
 }
 
-/** Long ids are kept as hashes. */
+/** Long ids are stored as hashes. */
 const keyOf = (id: string): string => (id.length <= 44 ? id : `#${createHash("sha256").update(id).digest("base64")}`);
 
 class FileRun {
@@ -206,7 +208,7 @@ class FileRun {
   }
 
   async #write(file: FileHandle, json: Buffer): Promise<void> {
-    // One write, so that lines do not mix, and a killed run leaves at most one that is not whole.
+    // One write, so that lines do not mix, and a killed run leaves at most one incomplete line.
     await file.appendFile(Buffer.concat([json, Buffer.from("\n")]));
   }
 

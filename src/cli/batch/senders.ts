@@ -1,4 +1,4 @@
-/** Where the lines of a file are answered: a server, or a model in this process. */
+/** The places that answer a file's lines: a server, or a model in this process. */
 import { Agent, request } from "undici";
 import { ANY_PAGE } from "../../core/cors.js";
 import { optionError } from "../../core/option-error.js";
@@ -9,7 +9,7 @@ import type { SendLine } from "./run-file.js";
 
 export interface Sender {
   readonly send: SendLine;
-  /** Lines at once, if the user does not say. */
+  /** Default number of concurrent lines. */
   readonly numAtOnce: number;
   close(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export function baseOf(url: string): string {
 
 export function remoteSender(url: string, apiKey: string | undefined): Sender {
   const base = baseOf(url);
-  // Headers of an answer that is not streamed come at its end.
+  // Headers of an answer without streaming come at its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   const headers = {
     "content-type": "application/json",
@@ -69,7 +69,7 @@ export async function localSender(flags: LocalFlags, startStage: StartStage): Pr
     unknownFields: "error",
   });
   return {
-    // A few wait, so that no seat is ever empty.
+    // A few lines wait, so that no seat is ever empty.
     numAtOnce: flags.maxNumSeqs + Math.min(8, flags.maxWaitingRequests),
     close: async () => void (await engine.close()),
     async send(path, bytes) {

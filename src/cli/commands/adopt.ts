@@ -1,5 +1,6 @@
 /**
- * `millrace adopt`: brings back a student that was trained elsewhere: evaluated, gated, costed, and tried as a canary.
+ * `millrace adopt`: brings back a student that was trained elsewhere: evaluates, gates, costs it, and tries it as a
+ * canary.
  */
 import { Command, Option } from "commander";
 import { type StartStage, silentStages } from "../../core/stages.js";
@@ -120,7 +121,7 @@ async function runAdopt(student: string, flags: AdoptFlags, signal: AbortSignal)
   ]);
   const { base, out, quantize, json, canary } = flags;
   const given: StudentOptions = { student, ...(base && { base }), ...(out && { out }), ...(quantize && { quantize }) };
-  // Everything that can be refused is, before hours of answers.
+  // All checks that can refuse come before hours of answers.
   checkStudentOptions(given);
   const minutes = canaryMinutes(flags.for);
   const gateway = canary === undefined ? undefined : { client: new AdminClient(flags), model: canary };
@@ -157,7 +158,7 @@ async function runAdopt(student: string, flags: AdoptFlags, signal: AbortSignal)
   else process.stdout.write(`${report === undefined ? "" : `\n${canaryText(report)}\n`}${verdict}\n`);
 }
 
-/** Both models answer the same items. @returns teacherPath: of a teacher that ran here */
+/** Both models answer the same items. @returns teacherPath: path of a teacher that ran here */
 async function compareWith(
   student: string,
   tasks: readonly EvalTask[],

@@ -1,4 +1,4 @@
-/** `millrace batch` where there is nothing to answer, and where it is stopped. */
+/** `millrace batch` without anything to answer, and when it is stopped. */
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { runMain } from "../../../test/helpers/run-main.js";

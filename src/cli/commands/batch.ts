@@ -139,10 +139,10 @@ async function runCreate(file: string, flags: CreateFlags): Promise<void> {
   print(batch, flags, `${batch.id}\n\n  to see it: millrace batch show ${batch.id}`);
 }
 
-/** Longer first lines are left to the gateway to complain about. */
+/** A longer first line is left for the gateway to refuse. */
 const FIRST_BYTES = 1024 * 1024;
 
-/** The url of a file's first line; undefined: there is none to be read. */
+/** The url in a file's first line; undefined: the line has none, or is unreadable. */
 async function firstUrl(file: string): Promise<string | undefined> {
   const handle = await open(file);
   try {

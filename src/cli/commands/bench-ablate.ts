@@ -117,7 +117,7 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
     const hint = "beside a running server only vanilla is measured: leave this option out, or --running";
     refuseGiven(command, ["cells", "quantized", "transformers"], "--running without other servers and cells", hint);
   }
-  // Other engines have keys of their own.
+  // Other engines have their own keys.
   if (flags.speculativeConfig !== undefined)
     (flags.engine === "millrace" ? parseSpeculativeConfig : readSpeculativeObject)(flags.speculativeConfig);
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";

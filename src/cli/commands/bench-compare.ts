@@ -19,7 +19,7 @@ export function benchCompareCommand(): Command {
 
 const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
 
-/** Options that apply to files of results; all others need servers. */
+/** Options for files of results; all others need servers. */
 const OF_FILES: readonly string[] = ["json", "out", "html", "svg", "md"];
 
 async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: Command): Promise<void> {

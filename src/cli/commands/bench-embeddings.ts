@@ -1,4 +1,4 @@
-/** `millrace bench embeddings`: measures servers of vectors in alternation with the same texts. */
+/** `millrace bench embeddings`: measures embedding servers in alternation, with the same texts. */
 
 import { Command, Option } from "commander";
 import type { ServerUnderTest } from "../../bench/run/target.js";

@@ -73,7 +73,9 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
   return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
 }
 
-/** A seat for every sequence, steps of any length, and plain decoding: random prompts tell nothing about drafts. */
+/**
+ * A seat for every sequence, steps of any length, and plain decoding, since random prompts say nothing about drafts.
+ */
 function settingsOf(flags: BenchFlags): EngineSettings {
   if (flags.speculativeConfig !== undefined && flags.speculativeConfig.method !== "none") {
     const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;

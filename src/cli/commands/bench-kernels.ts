@@ -14,7 +14,7 @@ import { formatTable, jsonText } from "../output/format.js";
 
 const GROUPS = ["linear", "experts", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
 const GGUF_TYPES = Object.keys(TENSOR_TYPES) as WeightType[];
-/** With those of folders. */
+/** Includes the types of model folders. */
 const TYPES: readonly WeightType[] = [...GGUF_TYPES, "I8", "F8_E4M3"];
 const ROWS = [1, 2, 4, 8, 16, 64, 512];
 

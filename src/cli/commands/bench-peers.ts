@@ -40,7 +40,7 @@ interface PeersFlags {
   readonly from?: readonly string[];
 }
 
-/** The saved file: enough to judge the figures and to make the table and the picture again. */
+/** The saved file: enough to judge the figures and to draw the table and picture again. */
 interface PeersReport {
   readonly machine: object;
   readonly versions: object;
@@ -159,7 +159,7 @@ async function measure(flags: PeersFlags): Promise<PeerRun[]> {
   ]);
   const contenders = job.contenders.map((contender) => ({
     name: contender.name,
-    // Saved results have no paths of the machine.
+    // Saved results contain no paths of the machine.
     command: contender
       .command(job.models[0]!, job.shapes[0]!)
       .join(" ")

@@ -1,5 +1,6 @@
 /**
- * `millrace bench run`: measures an OpenAI-compatible server, or this one with the user's model, under load, alone or
+ * `millrace bench run`: measures an OpenAI-compatible server, or this server with the user's model, under load, alone
+ * or
  * beside others.
  */
 
@@ -64,10 +65,10 @@ export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeou
 
 export const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
 
-/** Options that apply only to servers started by the command. */
+/** Options only for servers that the command starts. */
 export const OF_STARTED = ["threads", "serverArgs", "llamaServer", "nodeLlamaCpp"];
 
-/** The servers to measure, and the plan; several started servers get one common size. */
+/** The servers to measure, and the plan; several started servers share one size. */
 async function jobOf(
   flags: RunFlags,
   command: Command,

@@ -1,5 +1,5 @@
 /**
- * `millrace bench self-test`: checks the load generator against a server of known timings. Exits with 1 when it is not
+ * `millrace bench self-test`: checks the load generator against a server with known timings. Exits with 1 if it is not
  * accurate here.
  */
 import { Command } from "commander";

@@ -1,5 +1,5 @@
 /**
- * `millrace bench speculation`: measures the gain of drafts of a given acceptance, against plain decoding in the same
+ * `millrace bench speculation`: measures the gain of drafts with a given acceptance, against plain decoding in the same
  * process.
  */
 
@@ -69,7 +69,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
 }
 
-/** With the range over the rounds, if there are several. */
+/** With the range of the rounds, if there are several. */
 function ratioText({ ratio, ratios }: SpeculationBenchResult): string {
   const range = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`;
   return ratios.length < 2 ? ratio.toFixed(2) : `${ratio.toFixed(2)} (${range})`;

@@ -1,4 +1,4 @@
-/** `millrace bench`: the commands that measure. Each prints a table, or JSON with everything measured. */
+/** `millrace bench`: the commands that measure. Each prints a table, or JSON with all measurements. */
 import { Command } from "commander";
 import { benchAblateCommand } from "./bench-ablate.js";
 import { benchCompareCommand } from "./bench-compare.js";

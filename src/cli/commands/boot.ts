@@ -31,7 +31,7 @@ export function bootCommand(): Command {
 }
 
 async function runBoot({ config: file, state }: BootFlags): Promise<void> {
-  // Before any slow work, so that no signal is lost.
+  // Before all slow work, so that no signal is lost.
   const signals = new FleetSignals(true);
   const [
     { assertClosed, provideKeys },

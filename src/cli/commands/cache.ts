@@ -16,7 +16,7 @@ export function cacheCommand(): Command {
     .description("Remove the packed weights of a model (by its name, or eight digits of its key), or of all models.")
     .argument("[name]")
     .option("--json", "print one JSON object")
-    // The parent command has --json too, and takes it wherever it is written.
+    // The parent command also has --json, and takes it wherever it stands.
     .action(async (name: string | undefined, _: CacheFlags, own: Command) =>
       runClear(await openCache(), name, own.optsWithGlobals()),
     );

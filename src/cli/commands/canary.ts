@@ -1,6 +1,6 @@
 /**
- * `millrace canary`: tries changed flags or weights on a share of a running gateway's requests, and takes them back
- * where they are worse.
+ * `millrace canary`: tries changed flags or weights on a share of a running gateway's requests, and takes them back if
+ * they are worse.
  */
 import { Command } from "commander";
 import { silentStages } from "../../core/stages.js";

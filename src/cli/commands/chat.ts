@@ -55,7 +55,7 @@ async function runChat(flags: ChatFlags, command: Command): Promise<void> {
 
 class Conversation {
   #messages: ChatMessage[] = [];
-  /** Stops the answer in progress, if there is one. */
+  /** Stops the answer in progress, if any. */
   #answering: AbortController | undefined;
 
   constructor(

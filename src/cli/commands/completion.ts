@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
 import { completionScript, SHELLS } from "../output/completion-scripts.js";
 
-/** @param program loads the whole program, when the command runs */
+/** @param program loads the complete program, when the command runs */
 export function completionCommand(program: () => Promise<Command>): Command {
   return new Command("completion")
     .description(`Print a script that makes a shell complete commands and flags: eval "$(millrace completion bash)".`)

@@ -1,6 +1,6 @@
 /**
- * `millrace doctor`: shows what this machine offers an inference server, and what is missing. Changes nothing and
- * always exits with 0.
+ * `millrace doctor`: shows a machine's fitness for an inference server, and missing parts. Changes nothing and always
+ * exits with 0.
  */
 import { Command } from "commander";
 import { toMillraceError } from "../../core/errors.js";
@@ -18,7 +18,7 @@ interface DoctorReport extends MachineReport {
     readonly problem?: string;
     readonly hint?: string;
   };
-  /** Why generated code cannot be confined here; undefined: it can. */
+  /** The obstacle to confining generated code here; undefined: none. */
   readonly unconfined: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** `millrace engine`: one engine behind HTTP for a supervisor; prints one JSON line on stdout when it is ready. */
+/** `millrace engine`: one engine behind HTTP for a supervisor; prints one JSON line on stdout once it is ready. */
 
 import { Command } from "commander";
 import { createLogger } from "../../core/log.js";
@@ -21,7 +21,7 @@ async function runEngine(flags: ServerFlags): Promise<void> {
     flags,
     quietStages((text) => logger.warn(text)),
   );
-  // A fleet lists itself; its instances are not listed.
+  // A fleet lists itself, but not its instances.
   if (process.env[MARK_VARIABLE] === undefined) registerInstance(instance);
   stayUntilStopped(instance);
   if (instance.sharing !== undefined) logger.info(instance.sharing);

@@ -1,4 +1,4 @@
-/** `millrace eval --text-file`: perplexity over a text and, with --baseline, how much the predictions differ. */
+/** `millrace eval --text-file`: perplexity over a text and, with --baseline, the difference in predictions. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isOutlet, replaceFile } from "../../core/new-file.js";
@@ -14,9 +14,9 @@ import { comparedTextRows, perplexityRows, tokensText } from "../output/text-div
 
 export interface TextFlags extends TargetFlags {
   readonly textFile: string;
-  /** Tokens. */
+  /** In tokens. */
   readonly window?: number;
-  /** Of windows, at most. */
+  /** Largest number of windows. */
   readonly count: number;
   readonly seed: number;
   readonly baseline?: string;
@@ -123,7 +123,7 @@ function recorded(path: string): Scored {
     value = JSON.parse(readText(path, "a run of millrace eval --text-file"));
   } catch (thrown) {
     if (thrown instanceof MillraceError) throw thrown;
-    // Refused below, together with JSON of another shape.
+    // Refused below, like JSON of another form.
   }
   const parsed = runSchema.safeParse(value);
   if (parsed.success) {

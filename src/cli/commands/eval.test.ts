@@ -1,4 +1,4 @@
-/** `millrace eval` that is stopped, on a server that is none. */
+/** `millrace eval` that is stopped, or whose address is not a server. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";

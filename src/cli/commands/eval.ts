@@ -36,7 +36,7 @@ interface EvalFlags extends TargetFlags, JudgeFlags {
   readonly json?: boolean;
 }
 
-/** The bundled models are trained on chats of other seeds. */
+/** The bundled models' training uses chats of other seeds. */
 const HELD_OUT_SEED = 1_000_001;
 const MANY = Number.MAX_SAFE_INTEGER;
 const USUAL_MAX_DROP = 2;
@@ -138,7 +138,7 @@ interface Compared {
   readonly labels: readonly Label[] | undefined;
 }
 
-/** By the checks of the chats, and by a judge if one is named. */
+/** Compares two models by the chats' checks, and by a judge if one is named. */
 async function runComparison(
   flags: EvalFlags & { readonly baseline: string },
   { target, about, tasks, labels }: Compared,
@@ -156,7 +156,7 @@ async function runComparison(
   const numScored = tasks.reduce((sum, { chats, isJudged }) => sum + (isJudged === false ? 0 : chats.length), 0);
   if (!flags.json && numScored > 0) process.stderr.write(`${powerText(numScored, maxDrop / 100)}\n`);
   const settings = { ...flags, engine: engineSettingsFrom(flags) };
-  // The judge is opened first, so that a judge which cannot be reached costs no answers.
+  // The judge is opened first, so that an unreachable one costs no answers.
   const judge = await openJudgeFrom(flags, settings, startStage, signal);
   let other: EvalTarget | undefined;
   try {
@@ -173,7 +173,7 @@ async function runComparison(
     if (comparison.overall.numItems + (judgement?.overall.numPairs ?? 0) === 0) {
       const earlier = { model: { name: other.name }, ...other.facts, tasks: before };
       const answered = after.length > 0 ? { ...about, tasks: after } : earlier;
-      // The run was stopped before both models had answered an item: the answers of one model are printed alone.
+      // The run was stopped before both models had answered an item, so only one model's answers are printed.
       if (stopped !== undefined) {
         const said = stoppedAfter(tasks, answered.tasks, signal);
         if (answered.tasks.length > 0) print(flags, answered, tasksTable(answered.tasks), said);
@@ -185,7 +185,7 @@ async function runComparison(
     const hasScored = comparison.overall.numItems > 0;
     const texts = [...(hasScored ? [comparisonText(comparison)] : []), ...(judgement ? [judgeText(judgement)] : [])];
     print(flags, { ...about, ...compared, tasks: after }, texts.join("\n\n"), stopped);
-    // The exit code of a stopped run says that it was stopped.
+    // A stopped run has its own exit code.
     if (flags.maxDrop === undefined || stopped !== undefined) return;
     const verdicts = [...(hasScored ? [comparison.verdict] : []), ...(judgement ? [judgement.verdict] : [])];
     if (verdicts.some((verdict) => verdict !== "passes")) process.exitCode = 1;
@@ -195,7 +195,7 @@ async function runComparison(
   }
 }
 
-/** Undefined if the signal aborts first: errors after it say nothing new. */
+/** Undefined if the signal aborts first; later errors are consequences of that. */
 async function untilAborted<T>(signal: AbortSignal, run: () => Promise<T> | undefined): Promise<T | undefined> {
   if (signal.aborted) return undefined;
   try {
@@ -211,14 +211,14 @@ const sourceFrom = ({ url, model }: EvalFlags): EvalSource => {
   return url === undefined ? { kind: "local", ...named } : { kind: "server", url, ...named };
 };
 
-/** @returns a note on a run that was stopped; undefined: it was not stopped */
+/** @returns a note on a stopped run; undefined: the run was not stopped */
 function stoppedAfter(tasks: readonly EvalTask[], results: readonly TaskResult[], { aborted }: AbortSignal) {
   if (!aborted) return undefined;
   const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
   return `stopped after ${results.reduce((sum, each) => sum + each.numItems, 0)} of ${numItems} items`;
 }
 
-/** @param stopped note on a partial run, whose report does not replace that of a whole one */
+/** @param stopped note on a partial run; its report does not replace a complete one */
 function print({ json, out }: EvalFlags, results: object, text: string, stopped: string | undefined): void {
   const report = stopped === undefined ? results : { ...results, isPartial: true };
   if (out !== undefined) {
@@ -231,7 +231,7 @@ function print({ json, out }: EvalFlags, results: object, text: string, stopped:
 
 const isTaskFile = (name: string): boolean => /\.ya?ml$/.test(name);
 
-/** Only this command knows the corpus, which belongs to the models. */
+/** Only this command knows the corpus that belongs to the models. */
 async function tasksFor({
   chats,
   tasks,

@@ -1,4 +1,4 @@
-/** `millrace generate`: answers one prompt on stdout as the text comes, with timings on stderr. */
+/** `millrace generate`: answers one prompt on stdout while the text arrives, with timings on stderr. */
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";

@@ -1,4 +1,4 @@
-/** `millrace image render` from arguments to files; each wrong input has an error with a code. */
+/** `millrace image render` from arguments to files; each wrong input gets an error with a code. */
 import {
   existsSync,
   mkdirSync,
@@ -21,7 +21,7 @@ import { packedPackages, staleWarning } from "../flags/image-flags.js";
 const folder = mkdtempSync(join(tmpdir(), "millrace-image-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (name: string): string => join(folder, name);
-/** Most tests give a version as the package: the files of `npm run package` may be missing here. */
+/** Most tests use a version as the package, since the files of `npm run package` may be missing here. */
 const image = (...args: readonly string[]) => {
   const asksForPackages = !args.includes("--package") && !args.includes("kubernetes");
   return runMain("image", "render", ...args, ...(asksForPackages ? ["--package", "0.1.0"] : []));

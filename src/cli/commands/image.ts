@@ -1,6 +1,6 @@
 /**
  * `millrace image`: renders the files with which a machine, a container or a cluster serves a planned fleet, and builds
- * a disk that does.
+ * such a disk.
  */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
@@ -80,7 +80,7 @@ async function runRender(flags: RenderFlags): Promise<void> {
     return;
   }
   const rows = written.map(({ path, numBytes }) => [path, formatBytes(numBytes)]);
-  // Not in columns: one long command would push all comments off the screen.
+  // Without columns, since one long command would push all comments off the screen.
   const steps = next.map(({ command, about }) => `  # ${about}\n  ${command}\n`).join("\n");
   process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}. Next:\n\n${steps}`);
 }

@@ -1,4 +1,4 @@
-/** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
+/** `millrace inspect`: a model file's contents and the cost of serving it, from the header alone. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -38,13 +38,13 @@ interface TypeShare {
 interface KvReport {
   readonly kvType: KvType;
   readonly bytesPerToken: number;
-  /** For `concurrency` sequences of `context` tokens. */
+  /** Total for `concurrency` sequences of `context` tokens. */
   readonly kvBytes: number;
   readonly totalBytes: number;
 }
 
 interface ModelReport extends LayerSummary {
-  /** The experts of the layers that have some. */
+  /** The experts of the layers that have them. */
   readonly experts?: ExpertsFeedForward;
   readonly tasks: readonly Task[];
   readonly pooling?: Pooling;
@@ -53,7 +53,7 @@ interface ModelReport extends LayerSummary {
   readonly vocabSize: number;
   readonly context: number;
   readonly concurrency: number;
-  /** Of a sequence, however long it is; absent: no layer has one. */
+  /** Bytes per sequence of any length; absent: no layer has a state. */
   readonly stateBytesEach?: number;
   readonly numRecurrentLayers?: number;
   readonly memory: readonly KvReport[];
@@ -77,7 +77,7 @@ interface InspectReport {
     readonly numTokens: number;
     readonly hasChatTemplate: boolean;
   };
-  /** Absent when the embedded engine cannot serve the file; `unsupported` says why. */
+  /** Absent if the embedded engine cannot serve the file; `unsupported` says why. */
   readonly model?: ModelReport;
   readonly unsupported?: ErrorRecord;
 }
@@ -219,7 +219,7 @@ async function describeModel(
     const maxNumBatchedTokens = defaultBatchedTokens(concurrency);
     const groups = kvGroups(config, numTokens);
     const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
-    // An encoder keeps the keys and values of one step and one layer, unrounded.
+    // An encoder stores the keys and values of one step and one layer, unrounded.
     const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
     const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
     const numAttending = config.layers.filter((layer) => keyWidth(layer) > 0).length;

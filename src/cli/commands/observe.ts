@@ -1,4 +1,4 @@
-/** `millrace observe render`: the files for those who watch with Prometheus, Grafana and OpenTelemetry. */
+/** `millrace observe render`: configuration files for Prometheus, Grafana and OpenTelemetry. */
 import { isAbsolute } from "node:path";
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
@@ -63,7 +63,7 @@ function jobFrom(text: string): string {
   throw optionError("--job", "of letters, digits and ._/-", text);
 }
 
-/** Absolute, since Prometheus would look beside its configuration, which is moved. */
+/** Absolute, since Prometheus resolves paths from its configuration, which moves. */
 function keyFileFrom(text: string): string {
   if (isAbsolute(text) && !text.includes("$")) return text;
   throw optionError("--tenants-key-file", "an absolute path without $", text);

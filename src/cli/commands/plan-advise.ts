@@ -1,5 +1,6 @@
 /**
- * `millrace plan advise`: eight techniques for this model and traffic, and the order to try them in, without a trial.
+ * `millrace plan advise`: eight techniques for this model and traffic, and the order in which to try them, without a
+ * trial.
  */
 import { Command, Option } from "commander";
 import { type Advice, BOTTLENECKS, type Bottleneck, type Technique } from "../../plan/advise.js";

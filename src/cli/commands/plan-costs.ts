@@ -1,4 +1,7 @@
-/** `millrace plan costs`: when a machine of one's own costs less than an API, and what three sizes of business pay. */
+/**
+ * `millrace plan costs`: the load from which an own machine costs less than an API, and the costs of three business
+ * sizes.
+ */
 
 import { Command } from "commander";
 import { formatUsd } from "../../core/quantities.js";
@@ -31,7 +34,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
     import("../../plan/plan.js"),
     import("../plan/refusals.js"),
   ]);
-  // Costs are of machines that have this load all day.
+  // The costs assume machines with this load all day.
   const { request } = await requestOf({ ...flags, objective: "cost" });
   const plan = makePlan(request);
   refuseUnfit(plan);

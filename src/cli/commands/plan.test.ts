@@ -1,6 +1,6 @@
 /**
- * `millrace plan` from arguments to output: the table, JSON, page and file it writes, and fifty wrong inputs with a
- * coded answer each.
+ * `millrace plan` from arguments to output: the table, JSON, page and file, and fifty wrong inputs with a coded answer
+ * each.
  */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -261,7 +261,7 @@ test("costs: break-even against APIs and three sizes of business", async () => {
   expect(stdout).toMatch(/Break-even[\s\S]*--api +given +\$4\.00[\s\S]*startup[\s\S]*enterprise/);
   const costs = JSON.parse((await plan(...args, "--json")).stdout);
   const [given] = costs.breakEven;
-  // Output at 2 and twice as much input at 1: 4 dollars a million; the machine's month over that.
+  // Output at $2 and twice as much input at $1: $4 a million; the machine's month divided by that.
   expect(given.apiUsdPerMillionOutput).toBe(4);
   expect(given.millionsPerMonth).toBeCloseTo((costs.cost.usdPerHour * 730) / 4);
   expect(costs.scales[2].numMachines).toBeGreaterThan(costs.scales[1].numMachines);

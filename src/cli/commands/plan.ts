@@ -1,6 +1,6 @@
 /**
- * `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and the
- * arguments to start them.
+ * `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and start
+ * arguments.
  */
 import { Command } from "commander";
 import { assertReplaceable, replaceFile } from "../../core/new-file.js";
@@ -56,8 +56,9 @@ async function runPlan(flags: PlanCommandFlags): Promise<void> {
   refuseMissed(plan, flags.slo?.name ?? "");
 }
 
-/** More than one machine serves. The files are one host's.
- * @returns false where not one request is served within the targets: more machines do not help
+/**
+ * Prints a fleet of several machines. The files are for one host.
+ * @returns false if no request meets the targets: more machines do not help
  */
 async function printFleet(request: PlanRequest, requestsPerS: number, flags: PlanCommandFlags): Promise<boolean> {
   const [{ planFleet }, { fleetJson, fleetText }] = await Promise.all([

@@ -1,4 +1,4 @@
-/** `millrace prompts shorten`: shorter prompts whose answers are as good, shown on the user's own items. */
+/** `millrace prompts shorten`: shorter prompts with equally good answers, measured on the user's own items. */
 import { Command, Option } from "commander";
 import { assertNewText, assertReplaceable, isSameFile, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
@@ -103,7 +103,7 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
         written = flags.out;
       }
     } finally {
-      // A file that cannot be written does not take the report with it.
+      // Print the report even if the file cannot be written.
       process.stdout.write(
         flags.json
           ? `${jsonText(shortenedJson(target.name, tasks, result, written))}\n`
@@ -118,7 +118,7 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
 
 const chatsOf = ({ tasks }: Shortened): readonly object[] => tasks.flatMap(({ chats }) => chats);
 
-/** The journal is appended to and cut, so it must not be another file of the command. */
+/** The journal is appended to and truncated, so it must not be another file of the command. */
 function assertOwnFiles(file: string, { journal, out, requests }: ShortenFlags): void {
   if (journal === undefined) return;
   const names = { "--out": out, "--requests": requests, "<file>": file };
@@ -143,7 +143,7 @@ function methodsFrom({ methods, rewriteUrl }: ShortenFlags): readonly Method[] {
 interface Models {
   readonly target: EvalTarget;
   readonly count: SurpriseModel["count"];
-  /** Present if extraction is among the methods. */
+  /** Present if the methods include extraction. */
   readonly surprise: SurpriseModel["surprise"] | undefined;
   readonly writer: RemoteModel | undefined;
   close(): Promise<void>;
@@ -230,7 +230,7 @@ async function stagesFrom(
     rewriting: [() => rewritingCandidates(write)],
     extraction: [() => extractionCandidates(surprise!)],
   };
-  // Extraction comes last: a rewritten prompt has fewer words that can be predicted.
+  // Extraction comes last: a rewritten prompt has fewer predictable words.
   return (["rules", "rewriting", "extraction"] as const)
     .filter((name) => methods.includes(name))
     .flatMap((name) => stages[name]);

@@ -1,5 +1,5 @@
 /**
- * `millrace prompts`: shortening, and `audit`: what recorded prompts waste, in tokens and money, and how to mend it.
+ * `millrace prompts`: shortening, and `audit`: the waste in recorded prompts, in tokens and money, and its remedies.
  */
 import { Command } from "commander";
 import { assertNewText, replaceFile } from "../../core/new-file.js";
@@ -87,10 +87,10 @@ const CHANGES: Readonly<Record<PromptFinding["changes"], string>> = {
   content: "content: evaluate it",
 };
 
-/** A file's requests cost fractions of a cent. */
+/** Significant digits, since a file's requests cost fractions of a cent. */
 const usd = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
 
-/** @param period what the dollars are for; without prices there are none */
+/** @param period the dollars' period; without prices there are no dollars */
 function textOf(
   { numRequests, totals, dollars, findings, mended }: PromptAudit,
   mend: string | undefined,

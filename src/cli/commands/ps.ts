@@ -1,4 +1,4 @@
-/** `millrace ps`: the servers that run on this machine. */
+/** `millrace ps`: the running servers on this machine. */
 
 import { Command } from "commander";
 import { formatBytes } from "../../core/quantities.js";

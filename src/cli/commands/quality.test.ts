@@ -98,7 +98,7 @@ test("the report has a row for each model and check, with shares of all requests
   const { stdout } = await run("report");
   const rows = stdout.split("\n").map((line) => line.trim().split(/ {2,}/));
   expect(rows[0]!.slice(0, 5)).toEqual(["model", "check", "judged", "failing", "share"]);
-  // Of samples with the weights 50, 50 and 1 the one with 50 is refused.
+  // Of samples with weights 50, 50 and 1, one with weight 50 is refused.
   expect(rows.find(([model, check]) => model === "large" && check === "refusal")!.slice(2, 6)).toEqual([
     "3",
     "1",

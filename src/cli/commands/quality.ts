@@ -1,6 +1,5 @@
 /**
- * `millrace quality`: how good the answers of a running gateway are, and its failing samples as items of `millrace
- * eval`.
+ * `millrace quality`: the quality of a running gateway's answers, and its failing samples as items of `millrace eval`.
  */
 import { Command } from "commander";
 import { assertNewText, replaceFile } from "../../core/new-file.js";

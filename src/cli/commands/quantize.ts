@@ -1,4 +1,4 @@
-/** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
+/** `millrace quantize`: writes a model as a smaller GGUF file, and reports the loss. */
 import { resolve } from "node:path";
 import { Command } from "commander";
 import type { Candidate } from "../../compress/card.js";
@@ -101,7 +101,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${quantisedText(quantised)}\n`);
 }
 
-/** The methods of `auto`, the smallest first. */
+/** The methods of `auto`, smallest first. */
 async function methodsFrom(
   { smallest, methods: known }: AskedMethods,
   path: string,
@@ -161,7 +161,7 @@ async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, num
   return { tasks, maxDrop: maxDrop / 100, evaluation };
 }
 
-/** The options that change the file's bytes or the report's figures. */
+/** The options that affect the file's bytes or the report's figures. */
 function optionsOf(command: Command): Readonly<Record<string, unknown>> {
   const counted = command.options.filter(({ long }) => !["--model", "--out", "--threads", "--json"].includes(long!));
   return Object.fromEntries(counted.map((each) => [each.long, command.getOptionValue(each.attributeName())]));
@@ -193,7 +193,7 @@ async function factsFor({ calibrate, imatrix, evals }: QuantizeFlags, model: str
   };
 }
 
-/** @throws invalid_option where no matrix of the model is in the file */
+/** @throws invalid_option if the file has no matrix of the model */
 async function importanceFrom(imatrix: string, path: string): Promise<Importance> {
   const [{ readImportance }, { openModel }] = await Promise.all([
     import("../../compress/importance.js"),

@@ -1,4 +1,4 @@
-/** The way from a gateway's recorder to the commands that begin with requests. */
+/** The path from a gateway's recorder to the commands that start from requests. */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { readRequests } from "../../prompts/requests.js";
 import { tasksOfFile } from "../../quality/tasks.js";
 
 let folder: string;
-/** What the gateway has recorded. */
+/** The gateway's recorded requests. */
 let file: string;
 
 const SYSTEM = "You answer questions of our customers in one sentence, and promise nothing.";

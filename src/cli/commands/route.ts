@@ -1,5 +1,5 @@
 /**
- * `millrace route`: trains the router of a cascade on the user's prompts, and reports what a cascade saves and loses.
+ * `millrace route`: trains the router of a cascade on the user's prompts, and reports the cascade's savings and losses.
  */
 import { Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";

@@ -1,4 +1,4 @@
-/** A wrong certificate ends `serve` and `engine` before the model is looked for, which takes minutes. */
+/** A wrong certificate ends `serve` and `engine` before they look for the model, which takes minutes. */
 import { expect, test } from "vitest";
 import { makeCertificate, writeCertificate } from "../../../test/helpers/certificate.js";
 import { runMain } from "../../../test/helpers/run-main.js";

@@ -9,7 +9,7 @@ import { readyText } from "../output/ready-text.js";
 import { stagesTo } from "../output/stages.js";
 import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
-/** @param args the words as typed: a fleet passes the engine's flags on to its processes */
+/** @param args the typed words: a fleet passes the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
   const command = new Command("serve")
     .usage("[model] [options]")
@@ -32,6 +32,6 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; repeat to stop at once\n"));
   const warning = openAccessWarning(flags.host, instance.needsApiKey, "--api-key closes it");
   if (warning !== undefined) process.stderr.write(`\n${warning}\n`);
-  // Last: a program that waits for "ready" then has the whole text.
+  // Last, so that a program that waits for "ready" then has the complete text.
   process.stdout.write(`\n${readyText(instance)}\n`);
 }

@@ -110,7 +110,7 @@ test("a month of one model is what a student that replaces it saves", async () =
   const client = new AdminClient({ url, adminKey: "boss" });
   const atMs = Date.parse("2026-11-20T00:00Z");
   const means = { inputTokens: 150, outputTokens: 20 };
-  // The ledger is younger than a month, so its days are taken for all days.
+  // The ledger is younger than a month, so its days stand for all days.
   const months = (atMs - Date.parse(FIRST_HOUR)) / (DAYS_PER_MONTH * 86_400_000);
   const usd = expect.closeTo(1.500000001 / months, 6);
   const monthly = (requests: number) => ({ requests: expect.closeTo(requests / months, 6), ...means });

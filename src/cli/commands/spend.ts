@@ -1,4 +1,4 @@
-/** `millrace spend`: what requests cost, from the ledger of a running gateway. */
+/** `millrace spend`: the cost of requests, from a running gateway's ledger. */
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
 import { addAdminFlags } from "../flags/tenant-flags.js";

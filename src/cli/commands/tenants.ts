@@ -1,4 +1,4 @@
-/** `millrace orgs`, `teams` and `keys`: who may use a running gateway, and how much. */
+/** `millrace orgs`, `teams` and `keys`: the users of a running gateway, and their limits. */
 import { Command } from "commander";
 import {
   addAdminFlags,

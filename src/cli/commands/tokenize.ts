@@ -32,7 +32,7 @@ export function tokenizeCommand(): Command {
     .action(runTokenize);
 }
 
-/** @param hint of the error where nothing is given @throws file_unreadable, or invalid_option without any text */
+/** @param hint hint of the error for a missing text @throws file_unreadable, or invalid_option without any text */
 export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">, hint: string): string {
   if (flags.text !== undefined) return flags.text;
   if (flags.textFile !== undefined) return readInput(flags.textFile);

@@ -1,6 +1,6 @@
 /**
- * `millrace train-drafter`: trains a draft model, or heads, on a model's own answers, and reports how often drafts are
- * accepted.
+ * `millrace train-drafter`: trains a draft model, or heads, on a model's own answers, and reports the acceptance of
+ * drafts.
  */
 import { Command } from "commander";
 import type { DrafterOptions } from "../../distill/drafter.js";

@@ -1,4 +1,4 @@
-/** The process that stays: it tries again after a failure, waits after a kept run, and ends with its signal. */
+/** The process that keeps running: it retries after a failure, waits after a kept run, and ends with its signal. */
 import { expect, test, vi } from "vitest";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { MillraceError } from "../../core/errors.js";

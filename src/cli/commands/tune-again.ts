@@ -1,4 +1,4 @@
-/** `millrace tune --again` and `--schedule`: the same tuning at another time, and what drifted since the last one. */
+/** `millrace tune --again` and `--schedule`: repeats a tuning later, and reports the drift since the last one. */
 
 import type { Objective } from "../../lab/tune/bottleneck.js";
 import type { Facts } from "../../lab/tune/drift.js";
@@ -10,14 +10,14 @@ import { driftLines } from "../output/drift-text.js";
 import { minute } from "../output/format.js";
 import { reportError } from "../output/report-error.js";
 
-/** A tuning that can begin. */
+/** A tuning that is ready to begin. */
 export interface PreparedTuning {
   readonly objective: Objective;
-  /** The settings that its trials were measured under. */
+  /** The settings of its trials' measurements. */
   readonly settings: object;
-  /** Facts that may explain a drift; reads the whole model. */
+  /** Facts that may explain a drift; reads the complete model. */
   facts(): Facts;
-  /** Tunes with this journal, and writes the reports into the folder. */
+  /** Tunes with this journal, and writes reports into the folder. */
   run(
     folder: string,
     journal: Journal,
@@ -29,7 +29,7 @@ interface AgainFlags {
   readonly maxDrift: number;
 }
 
-/** @returns undefined where the run was stopped: it stays open, and the next start goes on with it */
+/** @returns undefined if the run was stopped: it stays open, and the next start resumes it */
 export async function tuneAgain(
   prepared: PreparedTuning,
   { out, maxDrift }: AgainFlags,
@@ -44,10 +44,10 @@ export async function tuneAgain(
   return ended;
 }
 
-/** Wait after a failed run, for instance on a machine that is too busy to be measured. */
+/** Wait after a failed run, for instance on a machine too busy for measurements. */
 const RETRY_MS = 3_600_000;
 
-/** Until it is stopped. @param prepare reads the options' files anew for each run */
+/** Runs until it is stopped. @param prepare reads the options' files again for each run */
 export async function tuneOnSchedule(
   prepare: () => Promise<PreparedTuning>,
   interval: Interval,

@@ -1,4 +1,7 @@
-/** `millrace tune --url`: measures a server that runs already, names its bottleneck, and tells what would be tried. */
+/**
+ * `millrace tune --url`: measures a running server, names its bottleneck, and lists the changes that a tuning would
+ * try.
+ */
 import type { Command } from "commander";
 import type { Cell } from "../../bench/workload/scenarios.js";
 import { MillraceError } from "../../core/errors.js";
@@ -15,7 +18,7 @@ import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 import { words } from "./bench-run.js";
 
-/** Flags about starting servers, of trials, and of what they leave. */
+/** Flags about starting servers, about trials, and about their results. */
 const OF_TRIALS = [
   "program",
   "weights",
@@ -61,7 +64,7 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
   if (listPrice === undefined) lab.assertTunable(planned, objective);
   else lab.assertTunable(planned, "throughput");
   const start = parseFlags(words(flags.serverArgs));
-  // Refuses a wrong number of instances before any load is sent.
+  // Refuses a wrong number of instances before it sends any load.
   TUNED_ENGINES[flags.engine].instances(start);
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const bench = new lab.ServerBench(
@@ -71,7 +74,7 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
       start,
       planned,
       objective,
-      // Of a machine whose cores are not known.
+      // A machine with an unknown number of cores.
       numThreads: flags.threads ?? 1,
       timeoutMs: 1000 * flags.timeout,
       numWorkers: flags.workers,
@@ -94,7 +97,7 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
   else process.stdout.write(`${await textOf(diagnosis, url, price)}\n`);
 }
 
-/** Of a paid API, where the user gives no price of a machine. Throws invalid_option where money has no price. */
+/** A paid API's price, unless the user gives a machine's. Throws invalid_option if money has no price. */
 function listPriceFor({ model, objective, pricePerHour }: AttachedFlags): TieredPrice | undefined {
   if (objective !== "cost" || (pricePerHour ?? 0) > 0) return undefined;
   const isListed = pricePerHour === undefined && model !== undefined;
@@ -111,7 +114,7 @@ function listPriceFor({ model, objective, pricePerHour }: AttachedFlags): Tiered
   );
 }
 
-/** Of the machine's hour; without dollars: the list price of this version. */
+/** The price of the machine's hour; without dollars: this version's list price. */
 type AttachedPrice = Pick<DatedPrice, "source"> & Partial<DatedPrice>;
 
 const priceText = ({ usd, source }: AttachedPrice): string => (usd === undefined ? source : `$${usd} an hour`);

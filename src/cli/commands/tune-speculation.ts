@@ -29,11 +29,11 @@ import { inTuningFolder } from "../process/tuning-folder.js";
 
 const MS_PER_MINUTE = 60_000;
 const MOST_CLASSES = 12;
-/** Temperatures that the bundled model families are usually sampled at. */
+/** Usual sampling temperatures of the bundled model families. */
 const USUAL_TEMPERATURES = [0, 0.8];
 const USUAL_DRAFTERS = ["ngram", "auto"];
 const USUAL_DEPTHS = [2, 4, 8];
-/** Training draws from other seeds. */
+/** Training uses other seeds. */
 const HELD_OUT_SEED = 1_000_001;
 
 interface SpeculationFlags {
@@ -109,7 +109,7 @@ function temperaturesFrom(text: string): Temperatures {
   return [...new Set(listOf("--temperatures")(text, undefined).map(numberIn("--temperatures", 0, 2)))];
 }
 
-/** The drafters to try, and each with its depths. */
+/** The drafters to try, each with its depths. */
 function searchSpaceOf(
   { drafter, depths = USUAL_DEPTHS.map(String), fixed = false }: SpeculationFlags,
   modelPath: string,
@@ -137,7 +137,7 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
   const model = await locateModel(flags.model, startStage);
   const { drafters, candidates } = searchSpaceOf(flags, model.path, lab);
   const presetText = preset === undefined ? undefined : readPreset(preset);
-  // A preset that cannot be written is refused now, before hours of measuring.
+  // A preset that cannot be written is refused now, before hours of measurements.
   if (presetText !== undefined) files.presetWith(presetText, preset!, model.name, configKeys(NO_SPECULATION), "");
   const temperatures = flags.temperatures ?? (flags.requests === undefined ? USUAL_TEMPERATURES : "own");
   const numThreads = flags.threads ?? defaultNumThreads();
@@ -218,7 +218,7 @@ interface Asked {
     readonly request: Awaited<ReturnType<PlanBody>>[number];
   }[];
   readonly numSkipped: number;
-  /** Why the engine refused the first of the requests that it refused. */
+  /** The engine's reason for its first refusal. */
   readonly firstProblem: string | undefined;
   readonly decode: (tokens: readonly number[]) => string;
 }
@@ -226,8 +226,8 @@ interface Asked {
 type PlanBody = ReturnType<typeof import("../../serve/prompt-reader.js").createRequestPlanner>;
 
 /**
- * The requests as the server would give them to its engine. Throws file_unreadable, template_missing, and
- * invalid_option where none can be asked.
+ * The requests as the server gives them to its engine. Throws file_unreadable, template_missing, and invalid_option if
+ * none is usable.
  */
 async function askedRequests(
   { requests: file, count }: SpeculationFlags,
@@ -275,7 +275,7 @@ async function recordedRequests(file: string): Promise<readonly PromptRequest[]>
   return readRequests(file);
 }
 
-/** Chats of the corpus that the bundled models did not learn from. */
+/** Chats of the corpus outside the bundled models' training. */
 async function familyRequests(count: number): Promise<readonly PromptRequest[]> {
   const [{ chatAt }, { plainRequest }] = await Promise.all([
     import("../../../models/corpus/families.js"),

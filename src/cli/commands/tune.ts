@@ -1,4 +1,4 @@
-/** `millrace tune`: finds the configuration of this server that is best for the user's load, and shows why. */
+/** `millrace tune`: finds this server's best configuration for the user's load, and shows the reasons. */
 import { writeFileSync } from "node:fs";
 import { freemem, release } from "node:os";
 import { join } from "node:path";
@@ -150,7 +150,7 @@ export function tuneCommand(): Command {
   });
 }
 
-/** A script tells a drift from an error (1) and from wrong options (2). */
+/** The exit code by which a script distinguishes a drift from an error (1) and from wrong options (2). */
 const DRIFTED_EXIT_CODE = 3;
 
 function intervalFrom(text: string): Interval {
@@ -184,7 +184,7 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   });
 }
 
-/** As many clients, unless the user gives times or a rate, and as many rounds. */
+/** Adds the usual number of clients, unless the user gives times or a rate, and the usual rounds. */
 function withUsualLoad(flags: TuneFlags): TuneFlags & { readonly rounds: number } {
   const { rate, replay, concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS } = flags;
   return { ...flags, ...(rate === undefined && replay !== true ? { concurrency } : {}), rounds };
@@ -208,7 +208,7 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
   const price = await priceFrom(flags);
   const planned = await planFromFlags({ ...traffic, ...(price && { pricePerHour: price.usd }) }, command);
   lab.assertTunable(planned, objective);
-  // The bundled tasks are no measure of other models, so tuning asks for the user's own.
+  // The bundled tasks do not measure other models, so tuning asks for the user's own.
   const tasks = flags.chats === undefined ? [] : await questionsFrom(flags.chats, flags.count);
   if (tasks.length > 0 && !json) {
     const { powerText } = await import("../../quality/compare.js");
@@ -289,14 +289,14 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
   }
 }
 
-/** By the flag; else the planner's, where money is the objective. */
+/** The flag's price; otherwise the planner's, if money is the objective. */
 async function priceFrom({ objective, pricePerHour, engine }: TuneFlags): Promise<DatedPrice | undefined> {
   const { givenPrice, priceOfThisMachine } = await import("../plan/machine-price.js");
   if (pricePerHour !== undefined) return givenPrice(pricePerHour, "--price-per-hour");
   return objective === "cost" ? priceOfThisMachine(engine !== "millrace") : undefined;
 }
 
-/** Other facts that may make a difference: versions, the machine, the model's files, and the options. */
+/** Other possible causes of a difference: versions, the machine, the model's files, and the options. */
 function factsOf({ files }: LocatedModel, told: object, startStage: StartStage): Facts {
   const stage = startStage("model's hash");
   const weights = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));
@@ -328,7 +328,7 @@ function telling(journal: Journal, stream: Pick<NodeJS.WriteStream, "write">, ro
   };
 }
 
-/** Throws invalid_option for weights whose size is not known, and the errors of locating models. */
+/** Throws invalid_option for weights of unknown size, and the errors of locating models. */
 async function weightsFrom(
   { weights = [] }: TuneFlags,
   { path: ownPath }: LocatedModel,

@@ -1,4 +1,4 @@
-/** Before anything is measured: options without effect and files that cannot be written are refused. */
+/** Options without effect and files that cannot be written are refused before any measurement. */
 
 import { Command } from "commander";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** Options of the commands that measure servers, and the plan that they describe. */
+/** Options of the commands that measure servers, and the plan for these options. */
 
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -91,7 +91,7 @@ export function addPeerOptions(command: Command): Command {
     );
 }
 
-/** Options of a command whose report has tables only. */
+/** Options of a command whose report has only tables. */
 export function addTableOptions(command: Command): Command {
   return command
     .addOption(grouped(TOLD, "--json", "print the results as one JSON object instead of tables"))
@@ -104,7 +104,7 @@ export function addTableOptions(command: Command): Command {
 
 export const addLoadOptions = (command: Command): Command => addOutputOptions(addTrafficOptions(command));
 
-/** Options of the requests to send. */
+/** Options for the requests to send. */
 export function addTrafficOptions(command: Command): Command {
   const add = (group: string, flags: string, about: string, parse: (text: string) => unknown, otherwise?: unknown) => {
     const made = grouped(group, flags, about).argParser(parse);
@@ -182,7 +182,7 @@ export function concurrencies(text: string): readonly number[] {
   return listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
 }
 
-/** Throws invalid_option when one of these options was given. @param where what was expected in its place */
+/** Throws invalid_option if one of these options was given. @param where the expectation in its place */
 export function refuseGiven(command: Command, names: readonly string[], where: string, hint: string): void {
   const given = command.options.find(
     (option) =>
@@ -240,7 +240,7 @@ export async function planFromFlags(flags: TrafficFlags, command: Command): Prom
   });
 }
 
-/** The report that --resume continues; undefined when there is none yet. */
+/** The report that --resume continues; undefined if none exists yet. */
 export async function resumedReport({ resume, out }: OutputFlags): Promise<BenchReport | undefined> {
   if (resume !== true) return undefined;
   if (out === undefined) {

@@ -1,4 +1,4 @@
-/** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
+/** The engine's flags, shared by every command that starts one: vLLM's names for flags that vLLM has. */
 
 import { join } from "node:path";
 import { type Command, Option } from "commander";
@@ -46,7 +46,7 @@ export interface EngineFlags {
   readonly speculativeConfig?: SpeculativeConfig;
 }
 
-/** Commander parses given text only: the default is a parsed value. */
+/** Commander parses only given text: the default is a parsed value. */
 function option<T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option {
   const made = new Option(flags, description).argParser(parse).helpGroup("Engine:");
   return defaultValue === undefined ? made : made.default(defaultValue);
@@ -176,7 +176,7 @@ export function addEngineOptions(command: Command): Command {
 /** Flags that a single user is likely to change. */
 const COMMON = ["--threads", "--max-model-len", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--speculative-config"];
 
-/** The same flags; help lists the common ones only. */
+/** The same flags; the help lists only the common ones. */
 export function addCommonEngineOptions(command: Command): Command {
   addEngineOptions(command);
   for (const each of command.options) {
@@ -216,7 +216,7 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
 
 export function kvTypeOf<Flag extends EngineFlags["kvCacheDtype"]>(flag: Flag) {
   if (flag === "auto") return DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
-  // As vLLM's flag means it.
+  // With vLLM's meaning.
   return flag === "fp8" ? "fp8_e4m3" : (flag as Exclude<Flag, "auto" | "fp8">);
 }
 

@@ -1,4 +1,4 @@
-/** Flags of `serve` that start a fleet, and the configuration that they stand for. */
+/** Flags of `serve` that start a fleet, and their configuration. */
 
 import type { Command } from "commander";
 import { Option } from "commander";
@@ -41,7 +41,7 @@ export function isFleet({ config, instances, attach }: FleetFlags): boolean {
   return config !== undefined || instances !== undefined || attach !== undefined;
 }
 
-/** Throws invalid_option where there is no gateway to keep conversations, or no key to tell clients apart. */
+/** Throws invalid_option without a gateway to keep conversations, or without keys to distinguish clients. */
 export function assertConversationsHaveOwners(flags: FleetFlags): void {
   if (flags.keepConversations !== true || flags.config !== undefined) return;
   const message = (missing: string) => `expected ${missing} with --keep-conversations, got none`;
@@ -56,11 +56,11 @@ export function assertConversationsHaveOwners(flags: FleetFlags): void {
 
 interface WrittenFlag {
   readonly flag: string;
-  /** As typed, with its value. */
+  /** The flag as typed, with its value. */
   readonly words: readonly string[];
 }
 
-/** Those of the words that are flags of the command, as written. */
+/** The command's flags among the words, as typed. */
 export function writtenFlags(command: Command, words: readonly string[]): readonly WrittenFlag[] {
   const written: WrittenFlag[] = [];
   for (let i = 0; i < words.length; i++) {
@@ -74,7 +74,7 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
   return written;
 }
 
-/** Flags of the fleet; all others are passed on to the engine's processes. */
+/** Flags for the fleet; all others go to the engine's processes. */
 const FLEET_FLAGS = [
   "--config",
   "--instances",
@@ -97,7 +97,7 @@ const FLEET_FLAGS = [
   "--log-format",
 ];
 
-/** Flags of one server that a gateway does itself, with another way to have them. */
+/** One server's flags that conflict with a gateway's own work → the alternative. */
 const OF_ONE_SERVER: ReadonlyMap<string, string> = new Map([
   ["--seed", "give each request a seed, or serve one instance"],
   ["--history-file", "write a file with a data-folder, where the gateway keeps its history, and serve it by --config"],
@@ -111,7 +111,7 @@ function assertNoneOfOneServer(written: readonly WrittenFlag[]): void {
   }
 }
 
-/** Attached servers were started with flags of their own. */
+/** Attached servers run with their own flags already. */
 function assertNoneForAttached([unfit]: readonly WrittenFlag[]): void {
   if (unfit === undefined) return;
   throw new MillraceError("invalid_option", `expected no ${unfit.flag} with attached servers only, got one`, {
@@ -127,7 +127,7 @@ function assertConfigAlone(written: readonly WrittenFlag[]): void {
   });
 }
 
-/** The model's name, asked from an attached server. */
+/** Asks an attached server for the model's name. */
 async function askForName(url: string): Promise<string> {
   const complain = (got: string, cause?: unknown): MillraceError =>
     new MillraceError("invalid_option", `expected ${url}/v1/models to name a model, got ${got}`, {

@@ -1,6 +1,6 @@
 /**
- * `--generation-config` and `--override-generation-config`, named as in vLLM: defaults for requests that choose no
- * sampling.
+ * `--generation-config` and `--override-generation-config`, named as in vLLM: defaults for requests without sampling
+ * fields.
  */
 
 import { existsSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * Flags of `image render` and `image build`, checked: the fleet's file, the packages of millrace, and flags that
- * exclude each other.
+ * Flags of `image render` and `image build`, checked: the fleet's file, millrace's packages, and flags that exclude
+ * each
+ * other.
  */
 
 import { existsSync, readdirSync, statSync } from "node:fs";
@@ -60,19 +61,19 @@ export const diskName: ValueParser<string> = (text) => {
   throw optionError("--out", "a file that ends with .qcow2 or .raw", text);
 };
 
-/** A word of mmdebstrap's command line. */
+/** Restricted, since it becomes a word of mmdebstrap's command line. */
 export const suiteName: ValueParser<string> = (text) => {
   if (/^[a-z][a-z-]*$/.test(text)) return text;
   throw optionError("--suite", "a release of Debian such as trixie", text);
 };
 
-/** As suiteName. */
+/** Restricted like suiteName. */
 export const mirrorUrl: ValueParser<string> = (text) => {
   if (/^(https?|file):\/\/\S+$/.test(text) && URL.canParse(text)) return text;
   throw optionError("--mirror", "a URL such as https://deb.debian.org/debian", text);
 };
 
-/** Throws invalid_option where the disk exists. */
+/** Throws invalid_option if the disk exists. */
 export function assertFree(out: string, isForced: boolean): void {
   if (!existsSync(dirname(out))) throw optionError("--out", "a file in a folder that exists", out);
   if (isForced || !existsSync(out)) return;
@@ -126,11 +127,11 @@ function packageOf(text: string): PackageSource {
 }
 
 /**
- * The files of `npm run package`, millrace and its kernels, which become part of the rendered files. A name of the npm
+ * The files of `npm run package`, millrace and its kernels, which become part of the rendered files. A name in the npm
  * registry is never the default: millrace is not published there, so another publisher of the name could run code on
  * the machine.
  *
- * Throws invalid_option where the files are missing.
+ * Throws invalid_option if the files are missing.
  */
 export function packedPackages(folder: string, version: string): PackageSource[] {
   return [`millrace-${version}.tgz`, `millrace-${PACKED_PLATFORM}-${version}.tgz`].map((name) => {
@@ -159,7 +160,7 @@ function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
   return packages;
 }
 
-/** For packages that are older than the newest of the compiled files in `folder`. */
+/** A warning if a package is older than the newest compiled file in `folder`. */
 export function staleWarning(packages: readonly PackageSource[], folder: string): string | undefined {
   const timeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const compiled = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".js"));
@@ -172,7 +173,7 @@ export function staleWarning(packages: readonly PackageSource[], folder: string)
 const conflict = (expected: string, got: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", `expected ${expected}, got ${got}`, { hint });
 
-/** Throws invalid_option, also for a flag that has no meaning for the target. */
+/** Throws invalid_option, also for a flag without meaning for the target. */
 export function requestOf(flags: ImageFlags): ImageRequest {
   const { target, host, image, nodes, port } = flags;
   const isCluster = target === "kubernetes";

@@ -1,4 +1,4 @@
-/** The flags that name a judge: a model that compares two models' answers. */
+/** The flags for a judge: a model that compares two models' answers. */
 import { type Command, Option } from "commander";
 import { optionError } from "../../core/option-error.js";
 import type { StartStage } from "../../core/stages.js";
@@ -25,7 +25,7 @@ export const addJudgeOptions = (command: Command): Command =>
       "pairs of answers with people's verdicts as JSON lines, by which the judge is calibrated",
     );
 
-/** Throws invalid_option for flags that need each other, or that exclude each other. */
+/** Throws invalid_option for flags that require or exclude each other. */
 export function checkJudgeFlags(flags: JudgeFlags): void {
   const { judge, judgeModel, judgeLabels, baseline, stopEarly, maxDrop } = flags;
   if (judge === undefined) {
@@ -45,7 +45,7 @@ export function checkJudgeFlags(flags: JudgeFlags): void {
 
 const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
 
-/** Throws invalid_option for tasks that this command line cannot compare. */
+/** Throws invalid_option for tasks that this command cannot compare. */
 export function checkComparable(tasks: readonly EvalTask[], hasJudge: boolean): void {
   const ofFile = tasks.find(({ chats }) => chats.some(({ item }) => item !== undefined));
   const unscored = tasks.find(({ isJudged }) => isJudged === false);

@@ -1,4 +1,4 @@
-/** Parsers of option values: from text to a checked value, or an `invalid_option` with what was expected. */
+/** Parsers of option values: from text to a checked value, or an `invalid_option` with the expectation. */
 import { optionError } from "../../core/option-error.js";
 import { parseByteSize } from "../../core/quantities.js";
 import type { ApiPrice } from "../../plan/data/prices.js";
@@ -14,7 +14,7 @@ export function integerIn(flag: string, min: number, max: number): ValueParser<n
   };
 }
 
-/** @param unit of the number, which the refusal names */
+/** @param unit the number's unit, for the error */
 export function numberIn(flag: string, min: number, max: number, unit?: string): ValueParser<number> {
   return (text) => {
     const value = text.trim() === "" ? Number.NaN : Number(text);
@@ -47,7 +47,7 @@ export function jsonObject(flag: string): ValueParser<Readonly<Record<string, un
       const value: unknown = JSON.parse(text);
       if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
     } catch {
-      // The error below says it.
+      // The error below covers this.
     }
     throw optionError(flag, "a JSON object", text);
   };

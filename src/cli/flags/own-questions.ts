@@ -1,8 +1,8 @@
-/** The user's own questions, by which commands judge changes of a model. */
+/** The user's own questions, with which commands judge changes of a model. */
 import type { EvalTask } from "../../quality/tasks.js";
 
 /**
- * The families of a file of chats. Warns where code that models write would run without confinement.
+ * The families of a file of chats. Warns if code from models would run without confinement.
  * Throws file_unreadable, invalid_option, and confinement_missing.
  */
 export async function questionsFrom(path: string, count: number): Promise<readonly EvalTask[]> {

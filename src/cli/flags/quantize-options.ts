@@ -1,4 +1,4 @@
-/** Options of `millrace quantize`, and the checks of which go together. */
+/** Options of `millrace quantize`, and the checks of their combinations. */
 import { type Command, Option } from "commander";
 import { LEAST_TOKENS } from "../../compress/calibration.js";
 import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
@@ -10,7 +10,7 @@ import { modelOption } from "./model-option.js";
 import { byteSize, integerIn, listOf } from "./option-values.js";
 
 const USUAL_METHODS = ["Q4_K_M"];
-/** `auto` stands for all methods, and `auto:METHOD` for this one and all larger ones. */
+/** `auto`: all methods; `auto:METHOD`: this one and all larger ones. */
 const AUTO = /^auto(?::(.*))?$/i;
 const GATE_FLAGS = { count: "--count", maxDrop: "--max-drop", maxTokens: "--max-tokens" } as const;
 
@@ -83,7 +83,7 @@ export function addQuantizeOptions(command: Command): Command {
     .option("--json", "print one JSON object instead of a table");
 }
 
-/** Methods that a command asks for. */
+/** The methods that a command requests. */
 export interface AskedMethods {
   /** With `isAuto`, all methods that fit `--out` and `--layout`. */
   readonly methods: readonly Method[];
@@ -93,11 +93,11 @@ export interface AskedMethods {
 }
 
 /**
- * The methods that `flags` name. Those of `--max-size` are chosen later: then, none.
+ * The methods in `flags`; empty with `--max-size`, which chooses them later.
  *
  * @param out `--out` without its last slash
  * @param known all methods
- * @throws invalid_option for an unknown method, and for methods that do not go together or with `--out` and `--layout`
+ * @throws invalid_option for an unknown method, and for methods that conflict with each other, `--out` or `--layout`
  */
 export function askedMethods(
   { method, maxSize, layout, evals }: QuantizeFlags,
@@ -139,7 +139,7 @@ export function askedMethods(
 }
 
 /**
- * @param methods names of those that the file or folder is written in
+ * @param methods names of the methods that write the file or folder
  * @throws invalid_option for an option that needs or excludes another
  */
 export function assertTogether(flags: QuantizeFlags, methods: readonly string[], command: Command): void {

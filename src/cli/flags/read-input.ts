@@ -17,7 +17,7 @@ export function readInput(source: string | undefined): string {
 
 /**
  * Piped text. A terminal and an empty pipe are refused: the command neither waits for typing nor takes a forgotten pipe
- * for an empty text.
+ * as an empty text.
  *
  * @param hint the ways to give a text
  */

@@ -1,4 +1,4 @@
-/** Sampling flags of `generate` and `chat`, named and defaulted like the fields of the HTTP API. */
+/** Sampling flags of `generate` and `chat`, with the names and defaults of the HTTP API's fields. */
 import { type Command, Option } from "commander";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { SamplingChoice } from "../../local/sampling.js";
@@ -41,7 +41,7 @@ export function chosenSampling({ temperature, topP, topK, minP }: SamplingChoice
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
-/** A stop text may contain commas, so only repetition makes a list. */
+/** A stop text may contain commas, so a list needs repeated flags. */
 function collect(text: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), text];
 }

@@ -1,4 +1,4 @@
-/** The flags of commands that ask a model behind a server. */
+/** The flags of commands that use a model behind a server. */
 import { type Command, Option } from "commander";
 
 export interface ServerFlags {
@@ -6,7 +6,7 @@ export interface ServerFlags {
   readonly apiKey?: string;
 }
 
-/** @param unnamed the model that is asked where --model names none */
+/** @param unnamed the model to ask without --model */
 export function addServerOptions(command: Command, unnamed: string): Command {
   return command
     .option("--url <url>", `URL of an OpenAI-compatible server, whose model --model names (default: ${unnamed})`)

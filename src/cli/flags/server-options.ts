@@ -1,4 +1,4 @@
-/** Flags of one engine behind HTTP, which `serve` and `engine` share. */
+/** Flags of one engine behind HTTP, shared by `serve` and `engine`. */
 import { type Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../../core/log.js";

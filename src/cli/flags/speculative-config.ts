@@ -1,4 +1,4 @@
-/** `--speculative-config`: the keys of vLLM's JSON that this engine has. */
+/** `--speculative-config`: the supported keys of vLLM's JSON. */
 
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
@@ -88,7 +88,7 @@ export function readSpeculativeObject(text: string): Values {
   try {
     value = JSON.parse(text);
   } catch {
-    // Refused below, together with JSON of other types.
+    // Refused below, like JSON of other types.
   }
   if (isPlainObject(value)) return value as Values;
   throw refused('a JSON object such as {"method":"ngram","num_speculative_tokens":8}', JSON.stringify(text));

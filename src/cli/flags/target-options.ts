@@ -1,4 +1,4 @@
-/** The flags of commands that put questions to a model: which model or server answers, and how. */
+/** The flags of commands that ask a model questions: the model or server, and its settings. */
 import type { Command } from "commander";
 import type { EngineFlags } from "./engine-options.js";
 import { modelOption } from "./model-option.js";
@@ -16,7 +16,7 @@ export interface TargetFlags extends EngineFlags, ServerFlags {
   readonly maxTokens: number;
 }
 
-/** @param tasks what else `--tasks` takes */
+/** @param tasks further values of `--tasks` */
 export function addTargetOptions(command: Command, tasks = ""): Command {
   return addServerOptions(command.addOption(modelOption()), "its first")
     .option("--concurrency <n>", "requests at once to a server", integerIn("--concurrency", 1, 10_000), 8)

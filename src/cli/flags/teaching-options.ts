@@ -35,7 +35,7 @@ export function addTeachingOptions(command: Command, defaultSteps: number): Comm
   return addEngineOptions(command);
 }
 
-/** The flags with the engine's settings in place of the engine's flags. */
+/** The flags, with the engine's settings replacing the engine's flags. */
 export const teachingOptionsFrom = <Flags extends TeachingFlags>(flags: Flags) => ({
   ...flags,
   engine: engineSettingsFrom(flags),

@@ -1,4 +1,4 @@
-/** Flags of `millrace orgs`, `teams` and `keys`, and the JSON that they stand for in the admin API. */
+/** Flags of `millrace orgs`, `teams` and `keys`, and their JSON for the admin API. */
 import type { Command } from "commander";
 import { Option } from "commander";
 import { optionError } from "../../core/option-error.js";
@@ -52,7 +52,7 @@ export function addSettingFlags(command: Command): Command {
     .option("--metadata <name=value>", "a note; an empty value removes it", repeated);
 }
 
-/** A JSON Merge Patch: null removes. */
+/** A JSON Merge Patch: null removes a field. */
 export function settingsOf(flags: SettingFlags): Json {
   const { name, models, requestsPerMinute, tokensPerMinute, concurrentRequests } = flags;
   const notes = (flags.metadata ?? []).map((entry) => pairOf("--metadata", entry));
@@ -72,7 +72,7 @@ export function settingsOf(flags: SettingFlags): Json {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** The fields of a new scope, without those that a patch would remove. */
+/** The fields of a new scope, without those for a patch to remove. */
 export function withoutNulls(value: Json): Json {
   const entries = Object.entries(value).filter(([, each]) => each !== null);
   return Object.fromEntries(
@@ -85,7 +85,7 @@ export function withoutNulls(value: Json): Json {
 
 type Budgets = Readonly<Record<string, Readonly<Record<string, string | number | null>>>>;
 
-/** @param name of the flag of hard limits, without its dashes */
+/** @param name name of the flag for hard limits, without its dashes */
 function budgetsOf(
   name: string,
   hard: readonly string[] = [],

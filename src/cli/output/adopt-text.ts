@@ -1,4 +1,4 @@
-/** A student's cost beside its teacher's, as lines. */
+/** A student's and its teacher's cost, as lines. */
 import { formatUsd } from "../../core/quantities.js";
 import type { Replacement } from "../../plan/replacement.js";
 import { formatTable } from "./format.js";

@@ -1,4 +1,4 @@
-/** A benchmark's report: files, a table on stdout, and an exit code that says whether everything was measured. */
+/** A benchmark's report: files, a table on stdout, and an exit code that says whether all measurements are complete. */
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { BenchReport } from "../../bench/results/schema.js";
@@ -21,7 +21,7 @@ export function assertFolders({ out, html, svg, md }: ReportFiles): void {
   }
 }
 
-/** @param outputs without `out`, which is saved while a report is measured */
+/** @param outputs without `out`, since that file is saved during the measurement */
 export async function presentReport(
   report: BenchReport,
   outputs: ReportFiles & { readonly json?: boolean },

@@ -7,7 +7,7 @@ import type { RunnerEvents, RunPlace } from "../../bench/run/runner.js";
 
 const BAR_WIDTH = 20;
 
-/** @param now in milliseconds */
+/** @param now clock in milliseconds */
 export function benchView(stream: NodeJS.WriteStream, now: () => number = () => performance.now()): RunnerEvents {
   const rewrite = stream.isTTY ? "\r\u001b[2K" : "";
   const startMs = now();
@@ -64,7 +64,7 @@ function runText({ cell }: RunPlace, { metrics, voidReasons, client }: BenchRun)
   ].join(", ");
 }
 
-/** The delay behind a void reason, beside the time per token. */
+/** The delay that made a run void, beside the time per token. */
 function delayText(reason: string, { tpotMs, sendDelayMs }: BenchRun["metrics"], client: BenchRun["client"]): string {
   const delayMs = { [READ_LATE]: client.typicalMs, [SENT_LATE]: sendDelayMs?.percentiles.p50 }[reason];
   const perToken = tpotMs?.percentiles.p50 ?? tpotMs?.mean;

@@ -31,7 +31,7 @@ test("bash completes commands, subcommands and their flags", async () => {
   expect(offered(script, "generate", "--temp")).toEqual(["--temperature"]);
   expect(offered(script, "--served")).toEqual(["--served-model-name"]);
   expect(offered(script, "config", "check", "--j")).toEqual(["--json"]);
-  // Other words are left to the shell's own completion of files.
+  // Other words are left for the shell's own completion of files.
   expect(offered(script, "generate", "x")).toEqual([""]);
 });
 

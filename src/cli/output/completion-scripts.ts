@@ -1,4 +1,4 @@
-/** Completion scripts, generated from the tree of commands so that they are always current. */
+/** Completion scripts, generated from the tree of commands, so that they are always current. */
 import type { Command } from "commander";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -15,7 +15,7 @@ interface Place {
   readonly flags: readonly Word[];
 }
 
-/** Its flags are also those of the program without a command. */
+/** The command whose flags also work without a command. */
 const DEFAULT_COMMAND = "serve";
 
 function flagsOf(command: Command): readonly Word[] {
@@ -39,7 +39,7 @@ function placesOf(program: Command): readonly Place[] {
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const wordsOf = (words: readonly Word[]): string => words.map(({ word }) => word).join(" ");
 
-/** Shell code, for bash and zsh, that finds the command of the words so far. */
+/** Shell code, for bash and zsh, that determines the command from the words so far. */
 function walk(places: readonly Place[]): string {
   const steps = places
     .filter(({ path }) => path !== "")

@@ -1,8 +1,8 @@
-/** Notes at the start about access to the server and about sharing between its users. */
+/** Notes at the start about access to the server and sharing between its users. */
 import { isLoopback } from "../../core/loopback.js";
 
 const FLAG = "--no-isolate-api-keys";
-/** Only fleets have tenants; a fleet is started by flags or by a file. */
+/** Only fleets have tenants; a fleet starts from flags or a file. */
 const WAYS_TO_SHARE = { keys: FLAG, tenants: `${FLAG}, or isolate-api-keys: false in the fleet's file,` } as const;
 
 /** @returns undefined for fewer than two names */
@@ -18,7 +18,7 @@ export function describeSharing(
     : `${count} ${what} share cached prefixes, so each can find out the others' prompts by timing`;
 }
 
-/** @returns undefined where other machines cannot connect or need a key */
+/** @returns undefined if other machines cannot connect or need a key */
 export function openAccessWarning(host: string, hasKeys: boolean, wayOut: string): string | undefined {
   if (hasKeys || isLoopback(host)) return undefined;
   return `warning: everyone who can reach ${host} can use this server; ${wayOut}`;

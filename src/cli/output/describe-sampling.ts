@@ -1,4 +1,4 @@
-/** Describes sampling in a line. */
+/** Describes sampling in one line. */
 import { SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 
 /** @example describeSampling({ temperature: 0.6, top_k: 20 }) // "temperature 0.6, top_k 20" */

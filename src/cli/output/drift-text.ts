@@ -33,7 +33,7 @@ const UNITS: Readonly<Record<Objective, string>> = {
   e2e: "ms",
 };
 
-/** Latencies and costs are kept inverted, so that larger is better. */
+/** Latencies and costs are stored inverted, so that larger is better. */
 function baselineText(baseline: Baseline | undefined, objective: Objective): string {
   if (baseline === undefined) return "not known";
   const { values, ttftMs, tpotMs } = baseline;

@@ -10,7 +10,7 @@ export const percent = (share: number): string => `${(100 * share).toFixed(1)} %
 export function tasksTable(results: readonly TaskResult[], unscored: ReadonlySet<string> = new Set()): string {
   const header = ["task", "items", "right", "95 % interval", "mean score", "tokens/s"];
   const rows = results.map(({ task, numItems, exact, exactInterval: [low, high], score, tokensPerS, metrics }) => {
-    // Texts whose perplexity is measured are neither right nor wrong.
+    // Texts for perplexity are neither right nor wrong.
     const isJudged = !unscored.has(task) && (metrics === undefined || Object.keys(metrics).some(isShare));
     const judged = [percent(exact), `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`, score.toFixed(3)];
     return [task, String(numItems), ...(isJudged ? judged : judged.map(() => "")), tokensPerS.toFixed(0)];
@@ -22,7 +22,7 @@ export function tasksTable(results: readonly TaskResult[], unscored: ReadonlySet
 
 const METRIC_HEADER = ["task", "metric", "filter", "value", "standard error"];
 
-/** Rows for metrics of task files, with lm-evaluation-harness' digits. */
+/** Rows for metrics of task files, with the digits of lm-evaluation-harness. */
 const metricRows = (results: readonly TaskResult[]): string[][] =>
   results.flatMap(({ task, metrics = {} }) =>
     Object.entries(metrics).map(([name, { value, stderr }]) => {

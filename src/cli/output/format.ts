@@ -1,10 +1,10 @@
 /** Tables and JSON of commands. */
 import { visible } from "../../core/visible-text.js";
 
-/** An object of a server's answer, unchecked. */
+/** An unchecked object in a server's answer. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Rows as aligned columns, two spaces apart; control characters in them are shown. */
+/** Rows as aligned columns, two spaces apart; control characters become visible. */
 export function formatTable(given: readonly (readonly string[])[]): string {
   const rows = given.map((row) => row.map(visible));
   const widths: number[] = [];

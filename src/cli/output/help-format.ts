@@ -1,12 +1,11 @@
 /**
- * How help fits the terminal: in a narrow one a description stands below its term, since beside it there is no room for
- * words.
+ * Help for any terminal width: in a narrow terminal, a description is below its term, since it has no room beside it.
  */
 import { Help } from "commander";
 
 const LEAST_WIDTH = 40;
 const INDENT = 6;
-/** Spaces before the term and behind it. */
+/** Spaces around the term. */
 const AROUND_TERM = 4;
 const USUAL_WIDTH = 80;
 
@@ -19,7 +18,7 @@ export function helpWidth(
 }
 
 class NarrowHelp extends Help {
-  /** A description is wrapped in any width that there is. */
+  /** Descriptions are wrapped at any width. */
   override minWidthToWrap = LEAST_WIDTH - INDENT;
 
   override formatItem(term: string, termWidth: number, description: string, helper: Help): string {

@@ -1,4 +1,4 @@
-/** A judge's verdicts as a table, with the lines that say how far the judge can be believed. */
+/** A judge's verdicts as a table, with lines about the judge's reliability. */
 import { visible } from "../../core/visible-text.js";
 import type { JudgeReport } from "../../lab/judge-report.js";
 import { points } from "../../quality/compare.js";

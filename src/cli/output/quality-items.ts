@@ -4,7 +4,7 @@ import type { ShownSample } from "../../gateway/quality/quality-app.js";
 import type { Message } from "../../quality/ask.js";
 import type { ScoredChat } from "../../quality/check.js";
 
-/** Why samples are no items. */
+/** Counts of samples that cannot be items, by reason. */
 interface LeftOut {
   "without a text": number;
   "with images, tools or calls": number;
@@ -12,9 +12,9 @@ interface LeftOut {
 }
 
 const ROLES: readonly string[] = ["system", "user", "assistant"];
-/** An evaluation sees no log-probabilities. */
+/** An evaluation has no log-probabilities. */
 const NOT_EVALUATED: readonly CheckName[] = ["uncertainty"];
-/** A short correction states the phrase that a right answer must contain. */
+/** A short correction is the phrase that a right answer must contain. */
 const MAX_PHRASE = 60;
 
 export function itemsOf(samples: readonly ShownSample[]): {
@@ -32,7 +32,7 @@ export function itemsOf(samples: readonly ShownSample[]): {
       left["with images, tools or calls"]++;
       return [];
     }
-    // Spaces alone correct nothing.
+    // A correction of only spaces does not count.
     const correction = feedback?.correction?.trim() || undefined;
     const failing = CHECK_NAMES.filter(
       (name) => sample.verdicts[name]?.failing === true && !NOT_EVALUATED.includes(name),

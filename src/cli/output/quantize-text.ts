@@ -3,7 +3,7 @@ import type { Quantised } from "../../compress/quantise.js";
 import { formatBytes } from "../../core/quantities.js";
 import { formatTable } from "./format.js";
 
-/** On fewer tokens, a perplexity below the original's is chance. */
+/** With fewer tokens, a perplexity below the original's is chance. */
 const FEW_TOKENS = 2000;
 
 export function quantisedText({ candidates, chosen, original }: Quantised): string {

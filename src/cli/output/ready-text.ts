@@ -1,4 +1,4 @@
-/** The text of a single engine's start: the address, the model, its defaults, and an example request. */
+/** The text at a single engine's start: the address, the model, its defaults, and an example request. */
 
 import { resolve } from "node:path";
 import { formatBytes } from "../../core/quantities.js";
@@ -10,7 +10,7 @@ import type { ChatTemplate } from "../../text/template/chat-template.js";
 import { describeSampling } from "./describe-sampling.js";
 import { formatTable } from "./format.js";
 
-/** A running server, as the start shows it. */
+/** A running server's facts for the text at its start. */
 export interface ReadyFacts {
   readonly server: { readonly url: string };
   readonly engine: { readonly info: EngineInfo };

@@ -4,10 +4,10 @@ import { errorToRecord, MillraceError, toMillraceError } from "../../core/errors
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
-/** EX_CONFIG of sysexits.h: the service of a machine image does not start again after it. */
+/** EX_CONFIG of sysexits.h: with this code, the service of a machine image does not restart. */
 const EXIT_MACHINE = 78;
 
-/** Commander's errors by their code: a pattern of its message, and our words, with $1 for the pattern's first group. */
+/** Commander's error code → a pattern of its message, and our words, with $1 for the pattern's first group. */
 const USAGE: Readonly<Record<string, readonly [words: RegExp, expected: string, got: string]>> = {
   "commander.unknownOption": [/^unknown option '(.+)'$/, "an option of this command", "$1"],
   "commander.unknownCommand": [/^unknown command '(.+)'$/, "one of the commands", "$1"],
@@ -43,8 +43,8 @@ function normalize(thrown: unknown): MillraceError {
 }
 
 /**
- * @returns the exit code: 2 for usage, 78 for a machine without its GPU, 1 otherwise, 0 where commander showed help or
- * a version.
+ * @returns the exit code: 2 for usage, 78 for a machine without its GPU, 0 if commander showed help or a version,
+ * otherwise 1
  */
 export function reportError(thrown: unknown, options: { readonly json: boolean }): number {
   if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === "commander.help")) return 0;

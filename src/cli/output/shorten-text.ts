@@ -7,7 +7,7 @@ import { verdictText } from "./eval-text.js";
 import { formatTable } from "./format.js";
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-/** A share of 1; null where no tokens were counted: a server may tell none. */
+/** A share of 1; null if no tokens were counted, since some servers report none. */
 const savedOf = ({ before, after }: Shortened["tokens"]): number | null => (before === 0 ? null : 1 - after / before);
 
 function savingText(tokens: Shortened["tokens"]): string {
@@ -57,11 +57,11 @@ function outcomeOf({
   if (verdict === "passes") return "kept";
   if (overall.before <= maxDrop) return "refused: too few right answers to lose";
   if (verdict === "fails") return "refused";
-  // One half of the items decides.
+  // One half of the items makes the decision.
   return numMoreItems === undefined ? "refused: open" : `refused: needs ${2 * numMoreItems} more items`;
 }
 
-/** @param tasks as they were @param written the file, if one was written */
+/** @param tasks the original tasks @param written the written file, if any */
 export function shortenedJson(
   model: string,
   tasks: readonly EvalTask[],
@@ -79,7 +79,7 @@ export function shortenedJson(
   };
 }
 
-/** Messages that many chats share, before and after; an example that is gone has no text after. */
+/** Messages that many chats share, before and after; a removed example has no text after. */
 function changedPrompts(tasks: readonly EvalTask[], shortened: readonly EvalTask[]): object[] {
   const before = tasks.flatMap(({ chats }) => chats);
   const after = shortened.flatMap(({ chats }) => chats);
@@ -88,7 +88,7 @@ function changedPrompts(tasks: readonly EvalTask[], shortened: readonly EvalTask
   const changed = new Map<string, object>();
   for (const [index, chat] of before.entries()) {
     const [old, now] = [promptOf(chat), promptOf(after[index]!)];
-    // The system prompt comes first, and messages are only left out behind it.
+    // The system prompt comes first, and only later messages are left out.
     const [from, to] = [old[0], now[0]];
     if (from === undefined || from.content === to?.content || !counts.has(from.content) || changed.has(from.content))
       continue;

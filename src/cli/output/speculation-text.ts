@@ -1,6 +1,6 @@
 /**
- * A tuning of drafts as tables: the classes, the best drafts of each class and temperature, and the ranking on the
- * whole mix.
+ * A tuning of drafts as tables: the classes, the best drafts of each class and temperature, and the ranking for the
+ * complete mix.
  */
 import { geometricMean } from "../../bench/measure/intervals.js";
 import type { Cell, CellMeasured, Ranked, SpeculationTuning } from "../../lab/speculation/search.js";
@@ -20,13 +20,13 @@ export function classTable(counts: readonly ClassCount[]): string {
   return formatTable([["class", "requests", "time", "because"], ...rows]);
 }
 
-/** Tokens that drafts won; a dash where nothing was drafted. */
+/** Tokens gained from drafts; a dash if nothing was drafted. */
 const acceptedText = ({ numDraftTokens, numAcceptedTokens }: CellMeasured): string =>
   numDraftTokens === 0 ? "–" : percent(numAcceptedTokens / numDraftTokens);
 
 const perStep = ({ numTokens, numSteps }: CellMeasured): string => (numTokens / Math.max(1, numSteps)).toFixed(2);
 
-/** @param top candidates of each class and temperature */
+/** @param top number of candidates of each class and temperature */
 export function cellTable(cells: readonly Cell[], { ranking }: SpeculationTuning, top: number): string {
   const rows = cells.flatMap(({ className, temperature }, index) =>
     ranking
@@ -48,7 +48,7 @@ export function cellTable(cells: readonly Cell[], { ranking }: SpeculationTuning
   return formatTable([header, ...rows]);
 }
 
-/** Below this, a class is said to be slower. */
+/** Below this ratio, the text calls a class slower. */
 const SLOWER = 0.97;
 
 function slowerIn({ cells: measured }: Ranked, cells: readonly Cell[]): string {

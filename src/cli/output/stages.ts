@@ -1,5 +1,5 @@
 /**
- * Shows stages on a stream: a live line on a terminal; elsewhere a line every ten seconds and one for each finished
+ * Shows stages on a stream: a live line on a terminal; otherwise a line every ten seconds and one for each finished
  * stage.
  */
 import { formatDuration } from "../../core/quantities.js";
@@ -36,7 +36,7 @@ export function stagesTo(stream: Pick<NodeJS.WriteStream, "isTTY" | "write">): S
   };
 }
 
-/** For commands that show their result only: downloads show progress all the same. */
+/** For commands that show only their result: downloads still show progress. */
 export function downloadStages(model: string | undefined): StartStage {
   return model?.startsWith("hf:") === true ? stagesTo(process.stderr) : silentStages;
 }

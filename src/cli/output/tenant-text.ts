@@ -76,7 +76,7 @@ export function scopeText(scope: Json): string {
   return formatTable(rows.filter(([, value]) => value !== ""));
 }
 
-/** A key's text, which is shown this once. */
+/** A key's text, which is shown only now. */
 export function newKeyText(scope: Json): string {
   return `${scopeText(scope)}\n\n  ${scope.key}\n\n  keep it now: it is not shown again`;
 }

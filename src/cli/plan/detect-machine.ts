@@ -1,6 +1,6 @@
 /**
- * Describes this machine to the planner: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or
- * given by flags.
+ * Describes this machine to the planner: its GPUs by nvidia-smi, otherwise its CPU with speeds from the probes or from
+ * flags.
  */
 
 import { execFile } from "node:child_process";
@@ -15,12 +15,12 @@ import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
 
 const SMI_TIMEOUT_MS = 10_000;
 
-/** A single one may be half of the next, where neighbours use the machine too. */
+/** Several, since a reading may be half of the next if neighbours use the machine too. */
 const NUM_READINGS = 12;
 
 interface DetectOptions {
   readonly ignoreGpus: boolean;
-  /** In place of the probes. */
+  /** Replaces the probes. */
   readonly gigabytesPerS: number | undefined;
   readonly gmacsPerS: number | undefined;
 }
@@ -30,7 +30,7 @@ export async function detectMachine(options: DetectOptions): Promise<Machine> {
   return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numUsedNodes());
 }
 
-/** As nvidia-smi shows them, one per GPU. */
+/** The names in nvidia-smi, one per GPU. */
 export async function gpuNames(): Promise<readonly string[]> {
   try {
     const { stdout } = await promisify(execFile)("nvidia-smi", ["--query-gpu=name", "--format=csv,noheader"], {
@@ -41,14 +41,14 @@ export async function gpuNames(): Promise<readonly string[]> {
       .map((line) => line.trim())
       .filter((line) => line !== "");
   } catch {
-    // No driver, no GPU.
+    // Without a driver there is no GPU.
     return [];
   }
 }
 
 const NAME_THEM = `name those to plan for, for instance --hardware h100x2, of ${GPU_NAMES.join(", ")}`;
 
-/** @param names as nvidia-smi shows them, one per GPU. @param hint what to do about other GPUs */
+/** @param names in the form of nvidia-smi, one per GPU. @param hint remedy for other GPUs */
 export function gpuMachine(names: readonly string[], hint = NAME_THEM): Machine {
   const [first = "", ...others] = names;
   const device = gpuBySmiName(first);
@@ -59,7 +59,7 @@ export function gpuMachine(names: readonly string[], hint = NAME_THEM): Machine 
   return { kind: "gpu", device, count: names.length };
 }
 
-/** An instance stays on one memory node, whose cores read their own memory: each node is a device of its own. */
+/** An instance stays on one memory node, whose cores read their own memory, so each node is a device. */
 export function cpuMachine(whole: Cpu, numNodes: number): Machine {
   if (numNodes === 1) return { kind: "cpu", device: whole, count: 1 };
   const { label, memoryBytes, bytesPerS, flops, numCores } = whole;
@@ -75,8 +75,8 @@ export function cpuMachine(whole: Cpu, numNodes: number): Machine {
 }
 
 /**
- * Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5
- * (docs/background/benchmarks/kernels.md).
+ * Multiply-adds per multiply-add with 4-bit weights: FLOAT_SHARE for 16-bit weights' and attention's floats, WIDE_SHARE
+ * for 8-bit weights, as on Zen 5 (docs/background/benchmarks/kernels.md).
  */
 const FLOAT_SHARE = 0.32;
 const WIDE_SHARE = 0.5;
@@ -114,7 +114,7 @@ function givenSpeeds(gigabytesPerS: number, gmacsPerS: number): Speeds {
   };
 }
 
-/** Throws `kernels_missing`, whose hint is extended by the flags that do without probes. */
+/** Throws `kernels_missing` with a hint that adds the flags for plans without probes. */
 async function probedSpeeds(
   numThreads: number,
   gigabytesPerS: number | undefined,
@@ -141,7 +141,7 @@ function readProc(name: string): string {
   try {
     return readFileSync(`/proc/${name}`, "utf8");
   } catch {
-    // Not Linux.
+    // The system is not Linux.
     return "";
   }
 }

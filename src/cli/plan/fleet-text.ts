@@ -1,4 +1,4 @@
-/** A fleet on one page: machines, gateways, zones, cost, and what fails first. */
+/** A fleet on one page: machines, gateways, zones, cost, and the first limit. */
 import { formatUsd } from "../../core/quantities.js";
 import { FLEET } from "../../plan/data/constants.js";
 import type { FleetPlan } from "../../plan/fleet-size.js";

@@ -1,4 +1,4 @@
-/** Layouts of an instance in each engine's own words, and the commands of several hosts. */
+/** Layouts of an instance in each engine's own flags, and the commands of several hosts. */
 import { expect, test } from "vitest";
 import { planRequest as request } from "../../../test/helpers/plan-request.js";
 import { makePlan } from "../../plan/plan.js";
@@ -13,7 +13,7 @@ function launched(engine: "vllm" | "sglang" | "tensorrt-llm", shape: string) {
   return { found, text, file: Object.values(files).join() };
 }
 
-/** Limits are of one group in vLLM and TensorRT-LLM; SGLang divides its own among them. */
+/** Limits apply to one group in vLLM and TensorRT-LLM; SGLang divides its own among groups. */
 test("each engine is told the layout in its own words", () => {
   const seats = ({ found }: { readonly found: Configuration }) => found.options.maxNumSeqs;
   const vllm = launched("vllm", "TP4 DP2 EP8");

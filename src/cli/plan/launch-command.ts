@@ -1,6 +1,6 @@
 /**
- * A configuration as it is started: the fleet's adapter renders its command line, so that what a plan shows is what the
- * fleet runs.
+ * The start command of a configuration. The fleet's adapter renders it, so that the plan shows exactly the command that
+ * the fleet runs.
  */
 
 import { shellWord } from "../../core/shell-word.js";
@@ -11,21 +11,21 @@ import type { Configuration } from "../../plan/request.js";
 import { devicesOf } from "../../plan/sharing.js";
 
 const PLACE = { host: "127.0.0.1", port: 8001, sparePorts: [8101, 8102], folder: "." } as const;
-/** The embedded engine by its command's name, wherever the package lies. */
+/** The embedded engine by its command's name, independent of the package's place. */
 const PROGRAMS: Readonly<Partial<Record<string, readonly [string, ...string[]]>>> = {
   millrace: ["millrace", "engine"],
 };
 
-/** Stands for the first host's address. */
+/** Placeholder for the first host's address. */
 export const HEAD = "HEAD_ADDRESS";
 const HEAD_PORT = 29_501;
 
 export interface Launch extends LaunchPlan {
-  /** As one types it. */
+  /** In the form to type. */
   readonly text: string;
 }
 
-/** Words before and behind the engine's own, for the host of this rank. */
+/** Words before and after the engine's own, for the host of this rank. */
 function ofHost(configuration: Configuration, rank: number): readonly [string[], readonly string[]] {
   const { engine, pipelineParallel: numHosts = 1 } = configuration;
   if (numHosts === 1) return [[], []];
@@ -33,7 +33,7 @@ function ofHost(configuration: Configuration, rank: number): readonly [string[],
     const place = { numHosts, size: String(numHosts), rank: String(rank), head: HEAD, port: HEAD_PORT };
     return [[], MULTI_HOST_FLAGS[engine]({ ...place, isHead: rank === 0 })];
   }
-  // One command starts TensorRT-LLM's ranks on all hosts.
+  // A single command starts TensorRT-LLM's ranks on all hosts.
   const numRanks = devicesOf(configuration);
   const tasks = ["-N", String(numHosts), "--ntasks", String(numRanks)];
   const each = ["--ntasks-per-node", String(numRanks / numHosts), "--mpi=pmix"];
@@ -43,7 +43,7 @@ function ofHost(configuration: Configuration, rank: number): readonly [string[],
   ];
 }
 
-/** @param rank of the host, where an instance spans several */
+/** @param rank rank of the host, for an instance on several */
 export function launchOf(configuration: Configuration, rank = 0): Launch {
   const { engine, options, extraArgs } = configuration;
   const adapter = ADAPTERS[engine];
@@ -54,7 +54,7 @@ export function launchOf(configuration: Configuration, rank = 0): Launch {
   return { ...plan, command, text: command.map(shellWord).join(" ") };
 }
 
-/** A command for each host of an instance; one where an engine starts them all. */
+/** A command for each host of an instance; only one if it starts the engine on all hosts. */
 export function launchesOf(configuration: Configuration): readonly Launch[] {
   const { engine, pipelineParallel = 1 } = configuration;
   const numCommands = engine === "tensorrt-llm" ? 1 : pipelineParallel;

@@ -12,13 +12,13 @@ interface Listed {
   readonly name: string;
   readonly repository: string;
   readonly parameters: number;
-  /** Those of the layers that one token passes; absent: all. */
+  /** Parameters of the layers that one token passes; absent: all. */
   readonly activeParameters?: number;
   readonly contextLength: number;
-  /** As published. */
+  /** The published type. */
   readonly weights: string;
   readonly engines: readonly string[];
-  /** Why the embedded engine does not compute it; absent: it does. */
+  /** Why the embedded engine does not support it; absent: it does. */
   readonly embeddedRefusal?: string;
 }
 

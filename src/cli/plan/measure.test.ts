@@ -1,4 +1,4 @@
-/** A measurement that ends without figures is no wrong option. */
+/** A measurement that ends without figures is not a wrong option. */
 import { expect, test } from "vitest";
 import { planRequest } from "../../../test/helpers/plan-request.js";
 import { measuredFit } from "./measure.js";

@@ -1,6 +1,6 @@
 /**
- * A short measurement of the model on this machine's CPU, in a process of its own, which the speed model is then fitted
- * to.
+ * A short measurement of the model on this machine's CPU, in a separate process, to which the speed model is then
+ * fitted.
  */
 import { spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
@@ -13,10 +13,10 @@ import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import type { PlanRequest } from "../../plan/request.js";
 import { onStopSignals } from "../process/stop-signal.js";
 
-/** Half a minute for a model of a billion weights on two cores. */
+/** Takes half a minute for a model of a billion weights on two cores. */
 const SHORT = ["--prompt-tokens", "128", "--gen-tokens", "16", "--batch", "1,4,8", "--repetitions", "1"];
 
-/** Resolves with the exit code, 1 for a signal. */
+/** Resolves with the exit code; 1 for a signal. */
 function runBench(model: string, output: number): Promise<number> {
   const args = ["bench", "engine", "--model", model, ...SHORT, "--json"];
   const child = endingWithUs(

@@ -27,7 +27,7 @@ function configurationJson(configuration: Configuration): object {
   };
 }
 
-/** The model's layers as sums: one entry for each of hundreds of layers would say less. */
+/** The model's layers as sums, since separate entries for hundreds of layers would be unreadable. */
 function modelJson({ layers, ...rest }: PlannedModel): object {
   const { window, numWindowLayers, ...dimensions } = summarizeLayers({ layers });
   const experts = expertsOf({ layers });

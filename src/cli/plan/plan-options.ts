@@ -42,7 +42,7 @@ export interface PlanFlags {
 
 const MAX_TOKENS = 1 << 24;
 export const DEFAULT_CONCURRENCY = 16;
-/** Dollars an hour. */
+/** Dollars per hour. */
 export const [LEAST_PRICE, MOST_PRICE] = [1e-6, 1e6] as const;
 const WHAT = "What is served:";
 const LOAD = "What is asked of it:";
@@ -51,7 +51,7 @@ const TOLD = "What is told:";
 
 const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
 
-/** The model, the machine, and the choices that the caller makes in place of the rules. */
+/** The model, the machine, and choices that replace the rules'. */
 const servedOptions = (): readonly Option[] => [
   grouped(
     WHAT,
@@ -130,7 +130,7 @@ const loadOptions = (): readonly Option[] => [
     .default("general"),
 ];
 
-/** Targets, prices, quality, and where speeds come from. */
+/** Targets, prices, quality, and the source of speeds. */
 const termOptions = (): readonly Option[] => [
   grouped(
     TERMS,

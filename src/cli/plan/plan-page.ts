@@ -1,5 +1,6 @@
 /**
- * A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. Style and drawing are those of
+ * A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. It shares style and drawing
+ * with
  * the benchmark's pages.
  */
 
@@ -98,7 +99,7 @@ function frontier(plan: Plan, shown: readonly Configuration[], isCpu: boolean): 
     const points = loadCurve(plan.request, configuration).map(({ concurrency, prediction }) => ({
       x: prediction.tokensPerSPerUser,
       y: prediction.outputTokensPerS,
-      // On the winner's curve only: on all of them they would lie on each other.
+      // Labels only on the winner's curve: on all curves they would overlap.
       ...(index === 0 ? { label: String(concurrency) } : {}),
       isVoid: false,
     }));

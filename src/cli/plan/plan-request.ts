@@ -21,7 +21,7 @@ import { detectMachine } from "./detect-machine.js";
 import { givenPrice, listPrice } from "./machine-price.js";
 import { DEFAULT_CONCURRENCY, LEAST_PRICE, MOST_PRICE, type PlanFlags } from "./plan-options.js";
 
-/** A report of bench run keeps every request. */
+/** Large, since a report of bench run has every request. */
 const MAX_RESULT_BYTES = 1 << 29;
 
 function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {

@@ -53,7 +53,7 @@ export const HEADERS = [
   "targets",
 ];
 
-/** @param hasTargets without any, none is met */
+/** @param hasTargets false: the row does not judge targets */
 export function rowOf(configuration: Configuration, index: number, isCpu: boolean, hasTargets: boolean): string[] {
   const { quantization, kv, drafting, lookups, prediction, cost, meetsSlo, sustainableConcurrency } = configuration;
   return [
@@ -86,7 +86,7 @@ function memoryText({ memory }: Configuration, what: string): string {
   return `${gibibytes(memory.totalBytes)} of ${what}: ${parts.join(", ")}`;
 }
 
-/** Lines of at most MAX_LINE, further ones indented. */
+/** Lines of at most MAX_LINE characters, the later ones indented. */
 export function wrapped(text: string, indent: string): string {
   const lines = [""];
   for (const word of text.split(" ")) {
@@ -140,7 +140,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   ];
 }
 
-/** Beside the published figures, whose lengths and load are others. */
+/** Splits beside the published figures, which have other lengths and loads. */
 function splitLines(splits: Plan["splits"]): string[] {
   if (splits.length === 0) return [];
   const [first] = splits;

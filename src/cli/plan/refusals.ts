@@ -1,4 +1,4 @@
-/** Plans that cannot be had, as errors: what does not fit, and targets that nothing reaches. */
+/** Errors for impossible plans: models that do not fit, and targets that no configuration reaches. */
 import { MillraceError } from "../../core/errors.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Plan } from "../../plan/request.js";
@@ -13,11 +13,11 @@ export function unfit({ request, refusals, nearest }: Plan): MillraceError {
   return new MillraceError("plan_does_not_fit", message, { hint: listed(nearest).trimStart() });
 }
 
-/** Behind a space or, where they are several, one a line: each is a sentence with figures of its own. */
+/** One item after a space; several items one per line, since each is a sentence with its own figures. */
 const listed = (items: readonly string[]): string =>
   items.length === 1 ? ` ${items[0]}` : items.map((item) => `\n  ${item}`).join("");
 
-/** The plan is printed before this refusal: it shows what is possible. */
+/** The plan is printed before this refusal, to show the possibilities. */
 export function refuseMissed({ configurations }: Plan, targets: string): void {
   const best = configurations[0]!;
   if (best.meetsSlo) return;

@@ -1,6 +1,6 @@
 /**
- * The cost of a student beside its teacher: traffic from the gateway's ledger or the command line, prices given,
- * recorded or planned.
+ * The costs of a student and its teacher: traffic from the gateway's ledger or the command line; given, recorded or
+ * planned prices.
  */
 import { MillraceError } from "../../core/errors.js";
 import { QUALITY } from "../../plan/data/constants.js";
@@ -35,16 +35,16 @@ export interface Recorded {
   readonly requests: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** undefined: some of its answers have no price */
+  /** undefined if some answers have no price */
   readonly usd: number | undefined;
 }
 
 const DAY_MS = 86_400_000;
 
 /**
- * The last month of a model. A model whose first request is younger is taken to go on as it began.
+ * The last month of a model. A model with a younger first request is assumed to continue as it began.
  *
- * @returns undefined where the gateway keeps no ledger, or has less than a day of the model's requests
+ * @returns undefined if the gateway keeps no ledger, or has less than a day of the model's requests
  */
 export async function recordedMonth(client: AdminClient, model: string, nowMs: number): Promise<Recorded | undefined> {
   const monthMs = DAYS_PER_MONTH * DAY_MS;
@@ -53,7 +53,7 @@ export async function recordedMonth(client: AdminClient, model: string, nowMs: n
     if (thrown instanceof MillraceError && thrown.code === "not_found") return undefined;
     throw thrown;
   });
-  // The oldest hour first.
+  // Oldest hour first.
   const rows = (answer?.data as readonly Json[] | undefined) ?? [];
   const of = (name: string): number => rows.reduce((sum, row) => sum + Number(row[name] ?? 0), 0);
   const requests = of("requests");
@@ -70,7 +70,7 @@ export async function recordedMonth(client: AdminClient, model: string, nowMs: n
   };
 }
 
-/** Mean tokens of the answered items. */
+/** Mean tokens of answered items. */
 interface MeanTokens {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -88,7 +88,7 @@ export function meanTokens(results: readonly TaskResult[]): MeanTokens {
 }
 
 /**
- * Both models under the same requests. The student's tokens are its own tokenizer's: in the ratio that the items have.
+ * Both models' tokens for the same requests. The student's tokens are its own tokenizer's, by the ratio in the items.
  */
 export function trafficOf(
   requestsPerDay: number | undefined,
@@ -111,7 +111,7 @@ export function trafficOf(
 }
 
 export interface Sides {
-  /** A model that plans can read; undefined: one behind a URL, or recorded answers. */
+  /** A model that plans can read; undefined: a model behind a URL, or recorded answers. */
   readonly teacherPath: string | undefined;
   readonly studentPath: string;
   readonly teacherTokens: MeanTokens;
@@ -129,7 +129,7 @@ export async function replacementCost(
     return "unknown: give --requests-per-day, or the gateway whose ledger has a day of the requests";
   let machine: PlanRequest | undefined;
   const planned = async (model: string, own: MonthlyTraffic): Promise<MonthlyCost | undefined> => {
-    // One look at the machine for both.
+    // The machine is detected once for both.
     machine ??= await requestFor(model, flags);
     return plannedCost({ ...machine, model: await readPlannedModel(model) }, own);
   };

@@ -1,7 +1,4 @@
-/**
- * The roofline of one device as SVG: the roof of each arithmetic, and where the steps of each configuration lie under
- * it.
- */
+/** The roofline of one device as SVG: the roof of each arithmetic, and each configuration's steps under it. */
 import {
   escapeXml,
   lineFrom,
@@ -23,7 +20,7 @@ const tera = (flops: number): string => {
   return value >= 1000 ? `${round(value / 1000)}P` : value >= 1 ? `${round(value)}T` : `${round(1000 * value)}G`;
 };
 
-/** Beside its point, on the side where there is room. */
+/** Beside its point, on the side with room. */
 function pointLabel(x: number, y: number, label: string): string {
   return x > PLOT.right - 90 ? textAt(x - 4, y + 20, label, 'text-anchor="end"') : textAt(x + 8, y + 14, label);
 }

@@ -1,4 +1,4 @@
-/** Asks the administrator's API of a running gateway. */
+/** Calls the administrator's API of a running gateway. */
 import { rename, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
@@ -33,7 +33,7 @@ export class AdminClient {
     this.#key = adminKey;
   }
 
-  /** Throws the gateway's own error where it refuses. */
+  /** Throws the gateway's own error if it refuses. */
   async ask(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: object): Promise<Json> {
     const address = `${this.#base}/admin${path}`;
     const answer = await fetch(address, {
@@ -53,7 +53,7 @@ export class AdminClient {
     throw errorInBody(text, KEY_HINT) ?? new MillraceError("upstream_failed", said, hint);
   }
 
-  /** A file that the gateway makes, written as it comes. */
+  /** Writes a file from the gateway while it arrives. */
   async download(path: string, file: string): Promise<void> {
     const address = `${this.#base}/admin${path}`;
     const answer = await fetch(address, { headers: { authorization: `Bearer ${this.#key}` } }).catch(
@@ -66,7 +66,7 @@ export class AdminClient {
       const said = `expected a file from ${address}, got ${answer.status}`;
       throw errorInBody(await answer.text(), KEY_HINT) ?? new MillraceError("upstream_failed", said);
     }
-    // The file has its name once it is whole.
+    // The file gets its name once it is complete.
     const partial = `${file}.partial`;
     await writeFile(partial, Readable.fromWeb(answer.body as ReadableStream));
     await rename(partial, file);

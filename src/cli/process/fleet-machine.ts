@@ -1,4 +1,4 @@
-/** The machine's facts that a fleet needs: its cores, and measured splits for `instances: auto`. */
+/** The machine's facts for a fleet: its cores, and measured splits for `instances: auto`. */
 import { Command } from "commander";
 import { cpusByCore } from "../../core/cpu.js";
 import type { StartStage } from "../../core/stages.js";
@@ -11,7 +11,7 @@ import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags
 import { writtenFlags } from "../flags/fleet-flags.js";
 
 /**
- * Flags that measurements of splits leave out: the split decides about cores, and random prompts tell nothing about
+ * Flags that measurements of splits leave out: the split determines the cores, and random prompts say nothing about
  * drafts.
  */
 const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
@@ -30,12 +30,12 @@ function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => Omi
   return (numSeqs) => {
     const maxNumSeqs = Math.max(flags.maxNumSeqs, numSeqs);
     const { kvCacheDtype, ...settings } = engineSettingsFrom({ ...flags, maxNumSeqs }, NO_SPECULATION);
-    // A type that is measured later hardly changes which split is fastest.
+    // A type that is measured later hardly affects which split is fastest.
     return { ...settings, kvCacheDtype: kvCacheDtype === "measured" ? "f16" : kvCacheDtype };
   };
 }
 
-/** Models of the hub are fetched here, where progress shows, and before several processes look for the same one. */
+/** Fetches models from the hub here, with visible progress, and before several processes look for the same one. */
 async function fetchModels(config: FleetConfig, startStage: StartStage): Promise<void> {
   const { locateModel } = await import("../../formats/locate-model.js");
   for (const { engine, model, load } of config.models) {
@@ -53,7 +53,7 @@ export async function machineFor(
   await fetchModels(config, startStage);
   const cores = cpusByCore();
   const splits = new Map<string, Split>();
-  // One after the other: each is measured on the whole machine.
+  // One after another, since each is measured on the complete machine.
   for (const model of config.models) {
     if (model.instances !== "auto") continue;
     const [{ splitForModel }, { locateModel }] = await Promise.all([
@@ -64,7 +64,7 @@ export async function machineFor(
     const path = isOwn ? (await locateModel(model.model, startStage)).path : model.model!;
     const machine = { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
     const subject = isOwn
-      ? // Read within splitForModel, so that a faulty flag of one model is a note about its split and not the end of the start.
+      ? // Read within splitForModel, so that one model's faulty flag becomes a note about its split and does not end the start.
         { engineFor: (numSeqs: number) => engineForModel(model)(numSeqs) }
       : { specFor: (split: Split) => specOfSplit(model, config, machine, split) };
     splits.set(model.name, await splitForModel(model, path, { cores, isServing }, subject, startStage));

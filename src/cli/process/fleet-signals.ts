@@ -7,8 +7,8 @@ import { reportError } from "../output/report-error.js";
 import { withoutRepeats } from "./stop-signal.js";
 
 /**
- * SIGTERM and SIGINT finish the fleet's running requests and exit with 0. A second one, or one before the fleet exists,
- * exits at once. SIGHUP reloads once the fleet exists.
+ * SIGTERM and SIGINT finish the fleet's running requests and exit with 0. A second signal, or one before the fleet
+ * exists, exits at once. SIGHUP reloads once the fleet exists.
  */
 export class FleetSignals {
   /** Undefined before the start, and while the fleet drains. */

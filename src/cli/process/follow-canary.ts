@@ -1,4 +1,4 @@
-/** Starts a canary of a running gateway and waits for its end. A command that ends early takes its canary back. */
+/** Starts a canary of a running gateway and waits for its end. A command that ends early stops its canary. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
@@ -21,8 +21,8 @@ export function canaryMinutes(text: string): number {
 
 /**
  * @param wish the body of `POST /admin/canaries`, with `model`
- * @param signal stops the canary, and ends with its reason
- * @returns the report of a canary that is over
+ * @param signal stops the canary, and the wait with its reason
+ * @returns the report of the ended canary
  */
 export async function followCanary(client: AdminClient, wish: Json, stage: Stage, signal: AbortSignal): Promise<Json> {
   let report = await client.ask("POST", "/canaries", wish);
@@ -49,7 +49,7 @@ const isAnothers = (model: string): MillraceError =>
     hint: "somebody stopped it and started another: millrace canary list",
   });
 
-/** A command that ends early stops its own canary, and no later one. */
+/** A command that ends early stops only its own canary, not a later one. */
 async function stopOwn(client: AdminClient, path: string, started: Json[string]): Promise<void> {
   const now = await client.ask("GET", path).catch(() => undefined);
   if (now?.started === started) await client.ask("DELETE", path).catch(() => {});

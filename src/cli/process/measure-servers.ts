@@ -1,6 +1,6 @@
 /**
- * Measures servers from flags to report: shows the progress, saves after every run, and stops on signals with what is
- * measured so far.
+ * Measures servers from flags to report: shows the progress, saves after every run, and on a signal stops with the
+ * results so far.
  */
 import type { Planned } from "../../bench/run/plan.js";
 import type { Restarts } from "../../bench/run/runner.js";
@@ -13,7 +13,7 @@ import { benchView } from "../output/bench-view.js";
 import { onStopSignals } from "./stop-signal.js";
 
 interface MeasureJob {
-  /** Threads that the machine's ceilings are read with; absent: one for each physical core. */
+  /** Threads for measuring the machine's ceilings; absent: one per physical core. */
   readonly numThreads?: number | undefined;
   readonly targets: readonly ServerUnderTest[];
   readonly planned: Planned;
@@ -22,7 +22,7 @@ interface MeasureJob {
 }
 
 /**
- * The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report so far; the second ends the process.
+ * The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a partial report; the second ends the process.
  */
 export async function measureServers(
   { targets, planned, restarts = "never", numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
@@ -71,7 +71,7 @@ export async function measureServers(
   }
 }
 
-/** For commands that save nothing: the first signal ends the process and its children. */
+/** For commands without saved work: the first signal ends the process and its children. */
 export function exitOnSignals(): void {
   onStopSignals((exitCode) => process.exit(exitCode));
 }

@@ -1,4 +1,4 @@
-/** Reads prompts for the gateway as the model's instances read them: with the same tokenizer, template and flags. */
+/** Reads prompts for the gateway as the model's instances do: with the same tokenizer, template and flags. */
 
 import { Command } from "commander";
 import { silentStages } from "../../core/stages.js";
@@ -10,13 +10,13 @@ import type { PromptSource } from "../../serve/prompt-reader.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
 
-/** Arguments of vLLM that make prompts otherwise than the model's folder says. */
+/** vLLM's arguments that build prompts differently from the model's folder. */
 const CHANGES_PROMPTS =
   /^--(tokenizer|config|chat[-_]template|default[-_]chat[-_]template|trust[-_]request[-_]chat[-_]template)/;
 
 /**
- * @returns undefined for another program than the engine's own, for an engine that keeps API keys apart (its block
- * hashes are secret), and where the specification does not say how prompts are made
+ * @returns undefined for another program than the engine's own, for an engine that separates API keys (its block hashes
+ * are secret), and for specifications that do not determine how prompts are built
  */
 export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
   if (spec.engine === "vllm") return loadVllmReader(spec);
@@ -30,7 +30,7 @@ export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | 
   return openReader(path, flags.chatTemplate, { toolCallParser, reasoningParser, templateDefaults });
 }
 
-/** vLLM reads a folder's tokenizer and template as we do. Names on the hub are vLLM's own to resolve. */
+/** vLLM reads a folder's tokenizer and template as we do. Only vLLM itself resolves names on the hub. */
 async function loadVllmReader({ args, options: { model } }: ModelSpec): Promise<PromptReader | undefined> {
   if (!isHfFolder(model) || args.some((argument) => CHANGES_PROMPTS.test(argument))) return undefined;
   return openReader(model, undefined, {});

@@ -1,4 +1,4 @@
-/** A gateway as the command starts it, with what its file turns on. */
+/** A gateway as the command starts it, with the parts that its file turns on. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";

@@ -38,7 +38,7 @@ function readyText(fleet: Fleet, config: FleetConfig, reportFile: string | undef
   return `  ready  ${fleet.url} (app in a browser, OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
 }
 
-/** Throws instance_failed when no instance can start: a fleet without instances ends, as a single engine does. */
+/** Throws instance_failed if no instance can start: a fleet without instances ends, like a single engine. */
 function assertStarted(fleet: Fleet): void {
   const instances = fleet.instances();
   if (instances.length === 0 || instances.some(({ isGivenUp, state }) => state === "ready" || !isGivenUp)) return;
@@ -56,7 +56,7 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
   return `reloaded: ${parts.join("; ") || "applied; no process had to restart"}${rest}`;
 }
 
-/** Applies the file again. A file with errors changes nothing; nor does one that a later reload has overtaken. */
+/** Applies the file again. A file with errors changes nothing, nor does one that a later reload has overtaken. */
 function reloading(fleet: Fleet, readAgain: () => Promise<FleetConfig>): () => Promise<void> {
   let numReads = 0;
   return async () => {
@@ -84,7 +84,7 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
   await runFleet(await read(), { signals, readAgain: hasFile ? read : undefined });
 }
 
-/** Counts of the instances whose engines have metrics. */
+/** Counts for the instances whose engines have metrics. */
 function loadsOf(fleet: Fleet): readonly LoadSource[] {
   return fleet.instances().flatMap(({ id, model, metrics }) => {
     return metrics === undefined ? [] : [{ about: { model, instance: id }, counts: metrics }];
@@ -116,7 +116,7 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   let running: Fleet | undefined;
   const fleet = await Fleet.start({
     config,
-    // Also without operators, for whom alone it is: a reload may bring the first of them.
+    // Only operators use it, but it exists without them too: a reload may add the first.
     library: openLibrary({ uses: () => running?.uses() ?? usesOf(config) }),
     machine,
     logger,
@@ -150,7 +150,7 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   const tenants = config.apiKeys.map(({ tenant }) => tenant);
   const sharing = describeSharing("tenants", tenants, tenantsApart(config));
   for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);
-  // Last and in one write: a program that waits for "ready" then has the whole text.
+  // Last and in one write, so that a program that waits for "ready" then has the complete text.
   process.stdout.write(`\n${readyText(fleet, config, reportFile)}\n`);
   return fleet;
 }

@@ -1,4 +1,4 @@
-/** One engine with its HTTP server, started from flags, registered, and stopped by signals. */
+/** One engine with its HTTP server: starts from flags, registers, and stops on signals. */
 import { keepsApart } from "../../core/cache-scope.js";
 import { certificateFilesOf, readCertificate } from "../../core/certificate.js";
 import { pagePolicy } from "../../core/cors.js";
@@ -28,7 +28,7 @@ import { onStopSignals, withoutRepeats } from "./stop-signal.js";
 interface ServingInstance extends StartedEngine {
   readonly server: RunningServer;
   readonly modelNames: readonly [string, ...string[]];
-  /** Paths of all files that it has open. */
+  /** Paths of all its open files. */
   readonly uses: readonly string[];
   readonly needsApiKey: boolean;
   /** Whether its API keys share cached prefixes, as a sentence; absent with fewer than two keys. */
@@ -47,7 +47,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const history = new History(flags.historyFile, (text) => logger.warn(text));
   const eventsFile = history.isKept ? `${flags.historyFile}.events` : undefined;
   const events = new EventLog(eventsFile, (text) => logger.warn(text));
-  // Loads while the engine loads its weights.
+  // Loads during the engine's loading of weights.
   const serving = Promise.all([
     import("../../serve/server.js"),
     import("../../serve/http/context.js"),
@@ -88,7 +88,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
       limits: {
         ...DEFAULT_LIMITS,
-        // A request that the queue can never hold gets a final error; after 429 a client would retry for ever.
+        // A request that never fits the queue gets a final error; after 429 a client would retry forever.
         maxSequencesPerRequest: Math.min(
           DEFAULT_LIMITS.maxSequencesPerRequest,
           engine.info.maxNumSeqs + flags.maxWaitingRequests,
@@ -117,7 +117,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   }
 }
 
-/** The model that `--quantization` asks for, under the name of the model that it is made of. */
+/** The model of `--quantization`, under the name of its source model. */
 async function quantisedCopyFor(
   { quantization, model }: ServerFlags,
   numThreads: number,
@@ -128,7 +128,7 @@ async function quantisedCopyFor(
   const method = methodOf(quantization);
   if (method === undefined) throw optionError("--quantization", `one of ${QUANTIZATIONS.join(", ")}`, quantization);
   const { path, name } = await locateModel(model, startStage);
-  // The exit removes the unfinished copy; a signal by itself would leave it.
+  // Exiting removes the unfinished copy; a signal alone would leave it.
   const stopListening = onStopSignals((exitCode) => process.exit(exitCode));
   try {
     return { path: await quantisedCopy(path, method, numThreads, startStage), name };
@@ -144,16 +144,16 @@ export function registerInstance({ server, modelNames, uses }: ServingInstance):
 
 /**
  * Keeps the process running until a signal. SIGTERM and SIGINT finish the running requests and exit with 0; a second
- * one exits at once. When the engine dies, the process exits with 1.
+ * one exits at once. If the engine dies, the process exits with 1.
  */
 export function stayUntilStopped({ server, engine }: ServingInstance, onDraining: () => void = () => {}): void {
   let isStopping = false;
   const stop = async (): Promise<void> => {
     onDraining();
     await server.drain();
-    // When the engine dies meanwhile, the handler below ends the process.
+    // If the engine dies in the meantime, the handler below ends the process.
     await Promise.race([engine.drain(), engine.failure]);
-    // An exit would wait for the thread that cannot end.
+    // Exiting would wait for the thread that cannot end.
     if ((await engine.close()) === "stuck") process.kill(process.pid, "SIGKILL");
     process.exit(0);
   };
@@ -166,7 +166,7 @@ export function stayUntilStopped({ server, engine }: ServingInstance, onDraining
   process.on("SIGINT", onSignal);
   engine.failure.catch(async (thrown: unknown) => {
     const exitCode = reportError(thrown, { json: false });
-    // Open requests have received the error; no open connection may keep a dead server alive.
+    // Open requests have their error; no open connection may keep a dead server alive.
     await server.close();
     process.exit(exitCode);
   });

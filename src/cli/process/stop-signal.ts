@@ -22,7 +22,7 @@ export function withoutRepeats(
 
 const EXIT_CODES: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
-/** Calls `stop` with the exit code of Ctrl-C, SIGTERM or a closed terminal. @returns ends that */
+/** Calls `stop` with the exit code of Ctrl-C, SIGTERM or a closed terminal. @returns a function that ends the watch */
 export function onStopSignals(stop: (exitCode: number) => void): () => void {
   const onSignal = withoutRepeats((name) => stop(EXIT_CODES[name]!));
   const names = Object.keys(EXIT_CODES) as NodeJS.Signals[];
@@ -34,15 +34,15 @@ export function onStopSignals(stop: (exitCode: number) => void): () => void {
 
 /**
  * For long commands: the first Ctrl-C, SIGTERM or closed terminal lets the command save or remove its work, the second
- * ends the process at once. After a signal the exit code is 130, 143 or 129, without an error.
- * @param outcome tells what the first signal leads to
+ * ends the process at once. After a signal, the exit code is 130, 143 or 129, without an error.
+ * @param outcome the first signal's effect, in words
  */
 export async function untilStopped(
   run: (signal: AbortSignal) => Promise<void>,
   outcome = "the same command resumes from here",
 ): Promise<void> {
   const stopping = new AbortController();
-  // Each answer in progress listens to the signal.
+  // No limit: each answer in progress listens to the signal.
   setMaxListeners(0, stopping.signal);
   const stopListening = onStopSignals((exitCode) => {
     if (stopping.signal.aborted) process.exit(exitCode);

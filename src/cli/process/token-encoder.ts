@@ -4,7 +4,7 @@ import { locateModel } from "../../formats/locate-model.js";
 
 /**
  * @param model a path or hf:org/repo[:file]; undefined: the bundled model
- * @returns a text's token ids, without special ones
+ * @returns a function from text to token ids, without special ones
  */
 export async function openEncoder(
   model: string | undefined,

@@ -1,9 +1,9 @@
-/** The folder of a tuning, into which one process at a time writes. */
+/** The folder of a tuning, with one writing process at a time. */
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { tryFileLock } from "../../core/file-lock.js";
 
-/** Throws storage_locked while another process has the folder. */
+/** Throws storage_locked while another process holds the folder. */
 export async function inTuningFolder<T>(out: string, work: () => Promise<T>): Promise<T> {
   const giveBack = tryFileLock(join(out, "tune.lock"));
   if (giveBack === undefined) {

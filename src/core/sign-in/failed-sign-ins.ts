@@ -1,6 +1,6 @@
 /**
- * Tells an address with many failures to wait. A valid key always signs in, because behind a proxy all clients share
- * one address. Keys in headers can be tried any number of times, so only their length protects them from being guessed.
+ * Makes an address with many failures wait. A valid key always signs in, since all clients behind a proxy share one
+ * address. Keys in headers can be tried any number of times, so only their length protects them.
  */
 import { MillraceError } from "../errors.js";
 
@@ -13,7 +13,7 @@ export class FailedSignIns {
 
   constructor(private readonly now: () => number = Date.now) {}
 
-  /** Counts a failure. @returns the error to answer with after too many failures; undefined: the failure's own error */
+  /** Counts a failure. @returns the error to answer after too many failures; undefined: the failure's own error */
   add(address: string): MillraceError | undefined {
     const failures = this.#byAddress.get(address);
     if (failures === undefined || this.now() >= failures.untilMs) {

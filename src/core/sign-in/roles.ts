@@ -1,6 +1,6 @@
-/** Roles of the people who run a server. */
+/** Roles of the people who operate a server. */
 
-/** Each role may do everything that the roles before it may. */
+/** Each role includes the rights of the roles before it. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 

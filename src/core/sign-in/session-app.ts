@@ -1,4 +1,4 @@
-/** The session of a browser at /session: signed in to with a key, looked at, and ended. */
+/** A browser's session at /session: sign in with a key, read the session, and end it. */
 import type { HttpBindings } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
@@ -24,39 +24,37 @@ import type { FoundSession, Grant, Session, Sessions } from "./sessions.js";
 
 /** Tokens of identity providers are long. */
 const MAX_KEY_CHARACTERS = 8192;
-/** Tight, because the sender has shown no key yet. */
+/** Small limits, since the sender has shown no key yet. */
 const BODY_LIMITS = { maxBodyBytes: 2 * MAX_KEY_CHARACTERS, bodyTimeoutMs: 10_000 };
 const signInBody = z.strictObject({ key: z.string().trim().regex(/^\S+$/).max(MAX_KEY_CHARACTERS) });
-/** Other texts cannot be in a header, and so are no client's key. */
+/** Other texts cannot be in a header, so they are not clients' keys. */
 const IN_HEADERS = /^[\x21-\x7e]+$/;
 
-/** The client that a key belongs to. */
+/** The client with a key. */
 interface KnownClient {
   /**
-   * Sessions of one owner are counted together. The client's own page gets this name to tell its session from others.
-   * No secret.
+   * Limits of the number of sessions are per owner. The client's own page gets this name to distinguish its session
+   * from
+   * others. Not a secret.
    */
   readonly owner: string;
-  /** Whether the server keeps its conversations. */
+  /** Whether the server keeps the client's conversations. */
   readonly keepsChats: boolean;
-  /** Shown to the person who is signed in; null: keys have no names. */
+  /** Shown to the person who is signed in; null: the key has no name. */
   readonly name: string | null;
 }
 
-/** Tells to whom the keys of a server belong. */
+/** Finds the owners of a server's keys. */
 export interface KeyOwners {
-  /**
-   * @returns a function that finds the person who runs the server, called for each request; undefined: the key is no
-   * operator's
-   */
+  /** @returns a function that finds the operator, called for each request; undefined: the key belongs to no operator */
   operator(key: string): (() => Who | undefined) | undefined;
-  /** Throws or rejects where the key is not valid now. @returns undefined: clients have no keys */
+  /** Throws or rejects if the key is not valid now. @returns undefined: clients have no keys */
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;
-  /** How operators sign in. */
+  /** The ways for operators to sign in. */
   ways(): readonly ("key" | "oidc")[];
   /** Name of the identity provider, if there is one. */
   readonly provider?: string | undefined;
-  /** Whether the server takes clients' words on its answers; absent: it does not. */
+  /** Whether the server accepts clients' feedback on its answers; absent: no. */
   readonly takesFeedback?: boolean;
 }
 
@@ -92,7 +90,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       ...offers(),
     };
   };
-  /** @returns the client, or why the key is no client's */
+  /** @returns the client, or the error that says why the key is not a client's */
   const clientOf = async (key: string): Promise<KnownClient | MillraceError> => {
     try {
       return (IN_HEADERS.test(key) ? await owners.client(key) : undefined) ?? noValidKey([key]);
@@ -100,7 +98,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       return toMillraceError(thrown);
     }
   };
-  /** @returns the sessions that are valid now, and the error that makes a client's invalid */
+  /** @returns the valid sessions, and the error that makes a client's session invalid */
   const signedIn = async (find: (side: Side) => FoundSession | undefined) => {
     const [operator, session] = SIDES.map(find);
     const known = session?.clientKey === undefined ? undefined : await clientOf(session.clientKey.reveal());
@@ -116,7 +114,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const incoming = incomingOf(c);
     const { now, refusal } = await signedIn((side) => sessionOf(incoming, sessions, side));
     if (refusal?.status === 401 || refusal?.status === 403) endSessions(incoming, sessions, "client");
-    // The key may be valid but cannot be checked now. An operator continues without the client's session.
+    // The key may be valid but cannot be checked now. An operator continues without the client session.
     else if (refusal !== undefined && now.operator === undefined) throw refusal;
     return c.json(shown(now));
   });
@@ -136,7 +134,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       c.header("Set-Cookie", cookie, { append: true });
       return session;
     };
-    // The other side's session stays, and this page is told of it where it may use it.
+    // The other side's session stays, and the answer includes it if this page may use it.
     const { now: before } = await signedIn((side) => {
       const found = foundSession(incoming, sessions, side);
       return found?.origin === origin ? found : undefined;
@@ -167,7 +165,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
   return app;
 }
 
-/** Both, where the query names none. */
+/** Both sides if the query names none. */
 function sidesIn(as: string | undefined): readonly Side[] {
   const sides = SIDES.filter((side) => as === undefined || as === side);
   if (sides.length > 0) return sides;
@@ -178,7 +176,7 @@ function sidesIn(as: string | undefined): readonly Side[] {
   );
 }
 
-/** JSON alone: a form of another site needs no permission to be sent. */
+/** Accepts only JSON: another site's form could be sent without permission. */
 function jsonIn(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));

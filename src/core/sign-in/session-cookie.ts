@@ -11,10 +11,10 @@ const SAFE_METHODS = ["GET", "HEAD"];
 const CSRF_HEADER = "x-csrf-token";
 /** A character that no token contains. */
 const TOKEN_SEPARATOR = ".";
-/** A browser sends one cookie for each path that leads here; more than this come from somebody else. */
+/** A browser sends one cookie for each path that leads here; more come from somebody else. */
 const MAX_COOKIES = 8;
 
-/** The two kinds of sessions. A browser has a cookie for each, so that neither sign-in changes or carries the other. */
+/** The two kinds of sessions. A browser has a cookie for each, so that neither sign-in changes or uses the other. */
 export const SIDES = ["operator", "client"] as const;
 export type Side = (typeof SIDES)[number];
 
@@ -23,16 +23,16 @@ export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? 
 export const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
 
 /**
- * Over https a name that browsers accept only from this very host, so that no page of a neighbouring host plants a
- * session. Such a cookie is valid for all paths of the host, and browsers send it to all of the host's ports, so each
- * server on a host needs a name of its own.
+ * Over https, a name that browsers accept only from exactly this host, so that no page of a neighbouring host plants a
+ * session. Such a cookie applies to all paths of the host, and browsers send it to all the host's ports, so each server
+ * on a host needs its own name.
  */
 export const cookieName = (start: string, { socket }: Asked, { serverId }: Sessions, isSecure: boolean): string =>
   isSecure ? `__Host-${start}-${serverId}` : `${start}-${socket.localPort}`;
 
 /**
- * The attributes after the value. Without Path, as over http, a browser takes the folder of the address that it asked.
- * All paths that set a cookie are in the app's own folder, so it is right under any prefix of a proxy.
+ * The attributes after the value. Without Path, as over http, a browser uses the folder of the requested address. All
+ * paths that set a cookie are in the app's own folder, so the result is right under any prefix of a proxy.
  */
 export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string =>
   `HttpOnly; SameSite=${sameSite}${isSecure ? "; Path=/; Secure" : ""}`;
@@ -40,20 +40,20 @@ export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string
 const nameOf = (asked: Asked, sessions: Sessions, side: Side, isSecure: boolean): string =>
   cookieName(`millrace-${side}-session`, asked, sessions, isSecure);
 
-/** To this server itself, or as its page says, or the proxy before this server. */
+/** Whether https reaches this server itself, or, by the page's or proxy's word, a proxy before it. */
 function comesByHttps({ headers: { origin, "x-forwarded-proto": proto }, socket }: Asked): boolean {
   if ("encrypted" in socket && socket.encrypted === true) return true;
   return isHttps(origin) || /^https\b/i.test(proto?.toString() ?? "");
 }
 
-/** If several cookies have one name, the one with the longest path comes first. */
+/** Of several cookies with one name, the one with the longest path comes first. */
 export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
   const start = `${name}=`;
   const pairs = (headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(start));
   return pairs.slice(0, MAX_COOKIES).map((pair) => pair.slice(start.length));
 }
 
-/** @param id undefined: the cookie is removed */
+/** @param id undefined: removes the cookie */
 export function sessionCookie(
   asked: Asked,
   sessions: Sessions,
@@ -66,8 +66,8 @@ export function sessionCookie(
 }
 
 /**
- * The session of one side, for any request that brings its cookie. A cookie with the other side's id is no session.
- * Neither is a cookie of a page by https under the name that any host beside this one may set.
+ * The session of one side, for any request with its cookie. A cookie with the other side's id does not count, nor, over
+ * https, one under the name that any neighbouring host may set.
  */
 export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   for (const isSecure of comesByHttps(asked) ? [true] : [true, false]) {
@@ -81,14 +81,14 @@ export function foundSession(asked: Asked, sessions: Sessions, side: Side): Foun
 
 const sideOf = ({ clientKey }: Pick<Grant, "clientKey">): Side => (clientKey === undefined ? "operator" : "client");
 
-/** Throws forbidden where a page other than the one that signed in sends the cookie. */
+/** Throws forbidden if another page than the one that signed in sends the cookie. */
 export function sessionOf(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   const session = foundSession(asked, sessions, side);
   if (session !== undefined) assertFromApp(asked, session);
   return session;
 }
 
-/** A key counts before a cookie, so that programs never need what only pages have. */
+/** A key precedes a cookie, so that programs never need proofs that only pages have. */
 function sessionWithoutKey(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   const { authorization, "x-api-key": apiKey, cookie } = asked.headers;
   if (cookie === undefined || givenKeys(authorization, apiKey?.toString()).length > 0) return undefined;
@@ -97,14 +97,14 @@ function sessionWithoutKey(asked: Asked, sessions: Sessions, side: Side): FoundS
 
 /**
  * The operator of the request's session. Throws like `sessionOf`.
- * @returns undefined where the request has a key, or no such session
+ * @returns undefined if the request has a key, or no such session
  */
 export const sessionOperator = (asked: Asked, sessions: Sessions): Who | undefined =>
   sessionWithoutKey(asked, sessions, "operator")?.who;
 
 /**
- * The Authorization that a client's session stands for. Throws like `sessionOf`.
- * @returns undefined where the request has a key, or no such session
+ * The Authorization behind a client's session. Throws like `sessionOf`.
+ * @returns undefined if the request has a key, or no such session
  */
 export function sessionAuthorization(asked: Asked, sessions: Sessions): string | undefined {
   const key = sessionWithoutKey(asked, sessions, "client")?.clientKey;
@@ -118,7 +118,7 @@ export function endSessions(asked: Asked, sessions: Sessions, side: Side): void 
 }
 
 /**
- * Ends the session that the browser had on the grant's side; the other side's goes on, untouched.
+ * Replaces the browser's session on the grant's side; the other side's session stays unchanged.
  * @returns the session, and its cookie
  */
 export function openSession(
@@ -128,13 +128,13 @@ export function openSession(
 ): { readonly session: Session; readonly cookie: string } {
   const side = sideOf(grant);
   endSessions(asked, sessions, side);
-  // A program names no page; a provider sends the browser here from its own.
+  // A program has no page; a sign-in at a provider comes from the provider's page.
   const isSecure = grant.origin === undefined ? comesByHttps(asked) : isHttps(grant.origin);
   const { id, session } = sessions.open({ ...grant, isSecure });
   return { session, cookie: sessionCookie(asked, sessions, side, id, isSecure) };
 }
 
-/** The value that a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
+/** The value that a page sends in X-CSRF-Token, for requests of any of its sessions. */
 export const csrfTokenOf = (sessions: readonly Session[]): string =>
   sessions.map(({ csrfToken }) => csrfToken).join(TOKEN_SEPARATOR);
 
@@ -145,7 +145,7 @@ function notOwnPage(expected: string, got: string | undefined): MillraceError {
   });
 }
 
-/** Browsers set Sec-Fetch-Site themselves; they leave it out over plain HTTP to other machines. */
+/** Browsers set Sec-Fetch-Site themselves, except over plain HTTP to other machines. */
 function assertSameSite({ headers }: Asked, others: readonly string[] = []): string | undefined {
   const site = headers["sec-fetch-site"]?.toString();
   if (site === undefined || site === "same-origin" || others.includes(site)) return site;
@@ -153,7 +153,7 @@ function assertSameSite({ headers }: Asked, others: readonly string[] = []): str
 }
 
 /**
- * Throws forbidden where a page of another origin signs its visitor in.
+ * Throws forbidden if a page of another origin signs its visitor in.
  * @returns the page's origin; undefined: a program
  */
 export function assertOwnPage(asked: Asked): string | undefined {
@@ -166,13 +166,13 @@ export function assertOwnPage(asked: Asked): string | undefined {
 }
 
 /**
- * Throws forbidden unless the request comes from the page that signed in. Pages name their origin with every change,
- * and browsers mark the reads of other pages.
+ * Throws forbidden unless the request comes from the page that signed in. Pages state their origin with every change,
+ * and browsers mark reads from other pages.
  */
 function assertFromApp(asked: Asked, session: Session): void {
   const { origin, [CSRF_HEADER]: token } = asked.headers;
   const isRead = SAFE_METHODS.includes(asked.method ?? "");
-  // "none": an address that its reader typed.
+  // "none": the reader typed the address.
   assertSameSite(asked, isRead ? ["none"] : []);
   if (isRead && origin === undefined) return;
   if (origin !== session.origin) throw notOwnPage("the page that signed in (Origin)", origin);

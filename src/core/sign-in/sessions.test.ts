@@ -1,4 +1,4 @@
-/** The store of sessions: its end of time, its bound, and what is not found in it. */
+/** The store of sessions: its time limit, its bound, and invalid cookies. */
 import { expect, test, vi } from "vitest";
 import { Secret } from "../config-values.js";
 import { FailedSignIns } from "./failed-sign-ins.js";
@@ -55,7 +55,7 @@ test("an operator and a client in one browser have sessions of their own, and ne
   const vera = signIn(grantOf("vera"));
   expect(vera.session).toMatchObject({ endsMs: SESSION_MS + 1000, clientKey: undefined });
   expect(foundSession(asked(), sessions, "client")).toMatchObject({ endsMs: SESSION_MS, operator: undefined });
-  // Of a page that writes the cookies of its neighbours.
+  // Cookies from a page that writes its neighbours' cookies.
   cookie = `millrace-client-session-1=${idIn(vera.cookie)}; millrace-operator-session-1=${ofClient}`;
   expect(foundSession(asked(), sessions, "client")).toBeUndefined();
   expect(foundSession(asked(), sessions, "operator")).toBeUndefined();

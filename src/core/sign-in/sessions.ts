@@ -1,6 +1,4 @@
-/**
- * Sessions of browsers that signed in: kept in memory, bounded in number and in time, so that a restart ends them all.
- */
+/** Browser sessions: in memory, bounded in number and time, so that a restart ends them all. */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Secret } from "../config-values.js";
 import type { Who } from "./roles.js";
@@ -8,28 +6,26 @@ import type { Who } from "./roles.js";
 const MAX_SESSIONS = 1000;
 export const SESSION_MS = 12 * 3_600_000;
 
-/** A browser's rights after signing in: as somebody who runs the server, or as a client of its API. */
+/** A browser's rights after signing in: as an operator, or as a client of the API. */
 export interface Grant {
-  /** Asked for with each request, since a reload may change the role or end it. Undefined: a client. */
+  /** Called for each request, since a reload may change or end the role. Undefined: a client. */
   readonly operator: (() => Who | undefined) | undefined;
   /**
-   * Requests with the session are requests with this key: its limits are theirs, and whatever ends it ends them.
-   * Undefined: an operator.
+   * Requests in the session count as requests with this key: its limits apply, and its end ends the session. Undefined:
+   * an
+   * operator.
    */
   readonly clientKey: Secret | undefined;
-  /** Owner of the key that signed in. */
+  /** Owner of the key of the sign-in. */
   readonly owner: string;
-  /**
-   * Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed
-   * in.
-   */
+  /** Origin of the page that signed in; requests with changes must come from it. Undefined: a program signed in. */
   readonly origin: string | undefined;
-  /** Whether the sign-in came by https: the session's cookie then has the name that no other host can set. */
+  /** Whether the sign-in used https: the session's cookie then has the name that no other host can set. */
   readonly isSecure: boolean;
 }
 
 export interface Session extends Grant {
-  /** Requests that change something must repeat it in a header, which pages of others cannot read. */
+  /** Requests with changes must repeat it in a header; other sites' pages cannot read it. */
   readonly csrfToken: string;
   readonly endsMs: number;
 }
@@ -38,14 +34,14 @@ export type FoundSession = Session & { readonly who: Who | undefined };
 
 const secretText = (): string => randomBytes(32).toString("base64url");
 const ID = /^[\w-]{43}$/;
-/** Ids are looked up by their digest, so that the time of a look-up tells nothing of them. */
+/** Ids are looked up by digest, so that the time of a look-up reveals nothing about them. */
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64");
 
 export const isSameSecret = (a: string, b: string): boolean =>
   timingSafeEqual(Buffer.from(digestOf(a)), Buffer.from(digestOf(b)));
 
 export class Sessions {
-  /** Tells this server's cookies from those of others on the same host. */
+  /** Distinguishes this server's cookies from those of others on the same host. */
   readonly serverId = randomBytes(6).toString("hex");
   readonly #byDigest = new Map<string, Session>();
 
@@ -76,7 +72,7 @@ export class Sessions {
     this.#byDigest.delete(digestOf(id));
   }
 
-  /** Ends a session of the owner who has the most, so that nobody ends the sessions of others by many sign-ins. */
+  /** Ends a session of the owner with the most, so that nobody can end others' sessions by many sign-ins. */
   #endOldest(): void {
     const oldest = new Map<string, { readonly digest: string; count: number }>();
     for (const [digest, { owner }] of this.#byDigest) {

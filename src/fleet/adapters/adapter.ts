@@ -13,7 +13,7 @@ export interface LaunchPlace {
   readonly port: number;
   /** Two more free ports, for engines that use some internally. */
   readonly sparePorts: readonly [number, number];
-  /** A folder of the instance's own, for the files it needs. */
+  /** The instance's own folder, for the files it needs. */
   readonly folder: string;
   /** Path of the result of `Adapter.build`. */
   readonly built?: string;
@@ -41,13 +41,13 @@ export interface LaunchPlan {
 export interface EngineBuild {
   /** Its output contains the builder's version, whatever its exit code. */
   readonly versionCommand: Command;
-  /** In order; the engine loads what the last one makes. */
+  /** Run in order; the engine loads the last step's result. */
   readonly steps: readonly BuildStep[];
 }
 
 interface BuildStep {
   readonly name: string;
-  /** @param source the model, or the folder that the step before made */
+  /** @param source the model, or the folder with the result of the step before */
   command(source: string, into: string): Command;
   /** Names of files that a complete result has. */
   readonly files: readonly string[];
@@ -57,13 +57,13 @@ type Command = readonly [string, ...string[]];
 
 export interface Adapter {
   readonly name: EngineName;
-  /** Command whose output shows the flag names of the installed version; absent where the names never changed. */
+  /** Command whose output shows the flag names of the installed version; absent if the names never changed. */
   readonly helpCommand?: (program: readonly [string, ...string[]]) => readonly [string, ...string[]];
-  /** Default program; undefined where the engine can only be attached. */
+  /** Default program; undefined if the engine can only be attached. */
   readonly program: readonly [string, ...string[]] | undefined;
-  /** Undefined: the engine loads the model as it is. Absent: it always does. */
+  /** Turns the model into files for the engine. Absent, or returns undefined: the engine loads the model as it is. */
   readonly build?: (options: CommonEngineOptions) => EngineBuild | undefined;
-  /** @param help output of `helpCommand`; undefined if it failed or there is none */
+  /** @param help output of `helpCommand`; undefined if the command failed or is absent */
   launch(
     options: CommonEngineOptions,
     program: readonly [string, ...string[]],
@@ -72,21 +72,21 @@ export interface Adapter {
   ): LaunchPlan;
   /** GET returns 200 when the engine takes requests. */
   readonly healthPath: string;
-  /** Path of the Prometheus metrics; undefined where the engine has none. */
+  /** Path of the Prometheus metrics; undefined: the engine has none. */
   readonly metricsPath: string | undefined;
   /**
    * Follows the prefix cache of a running engine: yields its blocks after each change, throws when it loses track, and
-   * ends without any where the engine does not report them. Absent: it never does, and routing guesses.
+   * ends without yielding if the engine does not report blocks. Absent: no version does, so routing guesses.
    */
   readonly followCache?: (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
   /**
    * How a request names the cached prefixes it may use: by our header, or by `cache_salt` on the listed paths. An empty
-   * list: not at all.
+   * list: requests cannot name any.
    */
   readonly cacheScope: "header" | readonly string[];
   /**
-   * With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may cache
-   * some.
+   * With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may still
+   * cache some.
    */
   readonly turnsCacheOff?: true;
   /**

@@ -3,7 +3,7 @@ import { request } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
 
-/** Far above the size of any engine's metrics. A longer answer comes from a server that is no engine. */
+/** Far above the size of any engine's metrics. A longer answer comes from another kind of server. */
 const MAX_ANSWER_BYTES = 8 * 2 ** 20;
 
 interface EngineAnswer {
@@ -12,8 +12,8 @@ interface EngineAnswer {
 }
 
 /**
- * Sends a POST where there is a body, even an empty one, and a GET where there is none. Rejects with the network's
- * error where no answer comes.
+ * Sends a POST if there is a body, even an empty one, otherwise a GET. Rejects with the network's error if no answer
+ * comes.
  */
 export async function askEngine(
   target: UpstreamTarget,
@@ -28,7 +28,7 @@ export async function askEngine(
       ...(body === undefined ? {} : { "content-type": "application/json" }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // A port may belong to another process soon, so a connection is closed with its request.
+    // The port may soon belong to another process, so each request closes its connection.
     reset: true,
     signal,
   });
@@ -54,7 +54,7 @@ export async function askForText(
   throw unexpected(target, path, `${status}: ${text.slice(0, 200)}`);
 }
 
-/** @returns the JSON object that a GET is answered with; its fields may have any type */
+/** @returns the JSON object in the answer to a GET; its fields may have any type */
 export async function askForJson(
   target: UpstreamTarget,
   path: string,
@@ -67,8 +67,9 @@ export async function askForJson(
 }
 
 /**
- * @returns the `max_model_len` with which the engine lists a model, as vLLM does; where it lists one model only, its
- * name does not matter
+ * @returns the `max_model_len` in the engine's list of models, as vLLM reports it; in a list of one model, the name
+ *   does
+ * not matter
  */
 export async function listedModelLen(
   target: UpstreamTarget,
@@ -86,7 +87,7 @@ export async function listedModelLen(
 const TEMPLATE_TIMEOUT_MS = 2000;
 
 /**
- * @returns the tokens of a conversation without a text; undefined where the engine does not tell in time, or holds no
+ * @returns the tokens of a conversation without text; undefined if the engine does not answer in time, or serves no
  * conversations
  */
 export async function askTemplateTokens(target: UpstreamTarget, ended: AbortSignal): Promise<number | undefined> {
@@ -101,8 +102,8 @@ export async function askTemplateTokens(target: UpstreamTarget, ended: AbortSign
 }
 
 /**
- * @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an
- * engine reports.
+ * @returns undefined unless the value is a positive whole number. Routing divides prompts into blocks of the size that
+ * an engine reports.
  */
 export function countOrNothing(value: unknown): number | undefined {
   const count = typeof value === "string" && value !== "" ? Number(value) : value;

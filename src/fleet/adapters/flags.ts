@@ -16,7 +16,7 @@ interface Flags {
   readonly notices: readonly string[];
 }
 
-/** For options that are passed in the environment or in a file. */
+/** For options that reach the engine through its environment or a file. */
 export const elsewhere = (): readonly string[] => [];
 
 /** A flag without a value, passed only for one value of the option. */
@@ -43,7 +43,7 @@ export function flagsFrom(engine: EngineName, options: CommonEngineOptions, tabl
   return { args, notices };
 }
 
-/** Environment variables of the options that are set. */
+/** Environment variables of the options that have a value. */
 export function envFrom(
   values: Readonly<Record<string, string | number | undefined>>,
 ): Readonly<Record<string, string>> {

@@ -6,7 +6,7 @@ import { askForJson, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
-/** llama.cpp's types by vLLM's names and ours. */
+/** llama.cpp's types by vLLM's and our names. */
 const KV_TYPES: Readonly<Record<string, string>> = {
   int8: "q8_0",
   fp8: "q8_0",
@@ -76,7 +76,7 @@ function oldSpeculation({ model, num_speculative_tokens: depth }: SpeculativeCon
 const METRICS: MetricNames = {
   numRunning: ["llamacpp:requests_processing"],
   numWaiting: ["llamacpp:requests_deferred"],
-  // Removed in newer builds.
+  // Newer builds lack this metric.
   kvUsage: ["llamacpp:kv_cache_usage_ratio"],
   promptTokens: ["llamacpp:prompt_tokens_total"],
   generationTokens: ["llamacpp:tokens_predicted_total"],
@@ -108,7 +108,7 @@ export const llamaServer: Adapter = {
   parseMetrics(text) {
     const metrics = metricsByName(text, METRICS);
     const { promptTokens: computed, prefixHits: found } = metrics;
-    // llama.cpp counts computed prompt tokens only; our metric includes the cached ones.
+    // llama.cpp counts only computed prompt tokens; our metric includes cached ones.
     const all = computed === undefined || found === undefined ? undefined : computed + found;
     return { ...metrics, promptTokens: all ?? computed, prefixQueries: all };
   },

@@ -1,9 +1,9 @@
-/** Flags of engines that run one instance on several hosts, with the layers one host after another. */
+/** Flags of engines that run one instance on several hosts, each with a part of the layers. */
 
 interface HostPlace {
-  /** Hosts of the instance, as the engine's pipeline. */
+  /** Hosts of the instance; they form the engine's pipeline. */
   readonly numHosts: number;
-  /** The same number, this host's index, and the first host's address, as the command line has them. */
+  /** The same number, this host's index, and the first host's address, as command-line arguments. */
   readonly size: string;
   readonly rank: string;
   readonly head: string;

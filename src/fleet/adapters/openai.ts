@@ -1,6 +1,6 @@
 /**
- * Servers that are attached, never started: any with an OpenAI API, checked by its list of models alone, and the paid
- * APIs, which are not checked.
+ * Servers that the fleet attaches to and never starts: any server with an OpenAI API, checked only by its list of
+ * models, and the paid APIs, which are not checked.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { EngineName } from "../upstream/engine.js";

@@ -4,7 +4,7 @@ import type { EngineMetrics, EngineTimes } from "../upstream/engine.js";
 interface Series {
   readonly sum: number;
   readonly count: number;
-  /** Labels of the first line. */
+  /** Labels of the first matching line. */
   readonly labels: string;
 }
 
@@ -34,20 +34,21 @@ export class PrometheusText {
   }
 
   /**
-   * Sum over all labels, such as an engine's ranks, of the first of these names that the text has; undefined: it has
-   * none, or the sum is no count.
+   * Sum over all labels, such as an engine's ranks, of the first of these names in the text; undefined: the text has
+   * none,
+   * or the sum is not a count.
    */
   sum(names: readonly string[]): number | undefined {
     return countOf(this.#first(names)?.sum);
   }
 
-  /** Mean over all labels, as `sum` otherwise. */
+  /** Mean over all labels; otherwise like `sum`. */
   mean(names: readonly string[]): number | undefined {
     const series = this.#first(names);
     return series === undefined ? undefined : countOf(series.sum / series.count);
   }
 
-  /** A histogram in seconds, summed over all other labels; undefined: the text has none that is whole. */
+  /** A histogram in seconds, summed over all other labels; undefined: the text has no complete one. */
   times(names: readonly string[]): EngineTimes | undefined {
     const name = names.find((each) => this.#buckets.has(`${each}_bucket`));
     const sums = new Map<number, number>();
@@ -74,15 +75,15 @@ export class PrometheusText {
 }
 
 /**
- * @returns undefined for a value that is no count. One load that is infinite or not a number would decide where all
- * requests go.
+ * @returns undefined for a value that is not a count: one load that is infinite or NaN would decide where all requests
+ * go.
  */
 const countOf = (value: number | undefined): number | undefined =>
   value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
 /**
- * An engine's names for each of our metrics, newest first; an empty list, or none for those that few engines have,
- * where the engine does not have the metric.
+ * An engine's names for each of our metrics, newest first. An empty list, or for rare metrics an absent one: the engine
+ * lacks the metric.
  */
 export type MetricNames = {
   readonly [Metric in Exclude<keyof EngineMetrics, TimeName | RareName>]: readonly string[];
@@ -125,13 +126,13 @@ export function metricsByName(text: string, names: MetricNames): EngineMetrics {
   };
 }
 
-/** Absent where the engine does not tell. */
+/** Fields are absent if the engine does not report them. */
 function rareIn(metrics: PrometheusText, names: MetricNames): Pick<EngineMetrics, RareName> {
   const found = RARE.map((key) => [key, metrics.sum(names[key] ?? [])] as const);
   return Object.fromEntries(found.filter(([, value]) => value !== undefined));
 }
 
-/** Absent where the engine does not tell. */
+/** Fields are absent if the engine does not report them. */
 function timesIn(metrics: PrometheusText, { perTokenTimes = [], interTokenTimes = [], queueTimes = [] }: MetricNames) {
   const found = {
     perTokenTimes: metrics.times(perTokenTimes),

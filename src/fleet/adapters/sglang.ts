@@ -49,15 +49,15 @@ const FLAGS: FlagTable = {
 };
 
 /**
- * Groups that share experts are parts of one width in SGLang, which divides its limits among them; groups that share
- * nothing are copies, of each of which the limits are.
+ * SGLang divides its limits among groups that share experts, as parts of one width. Groups that share nothing are
+ * copies, and each copy has the full limits.
  */
 const attentionGroups = ({ enableExpertParallel, dataParallelSize = 1 }: CommonEngineOptions): number =>
   enableExpertParallel === true ? dataParallelSize : 1;
 
 /**
- * SGLang wants depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens with
- * the last verified one.
+ * SGLang takes depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens
+ * including the last verified one.
  */
 function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"]>): readonly string[] {
   const { method, model, num_speculative_tokens: numTokens } = config;
@@ -76,7 +76,7 @@ function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"
   ];
 }
 
-/** With priorities, SGLang counts the requests of each priority beside their total, whose label is empty. */
+/** With priorities, SGLang reports the requests of each priority beside the total, whose priority label is empty. */
 const OF_ONE_PRIORITY = /^sglang:num_(?:running|queue)_reqs\{.*\bpriority="[^"]+".*$/gm;
 
 const METRICS: MetricNames = {

@@ -12,13 +12,13 @@ import { type MetricNames, metricsByName } from "./prometheus.js";
 
 const FLAGS: FlagTable = {
   model: elsewhere,
-  // There is no such flag: the served name is the last part of the model's path.
+  // No such flag exists: the served name is the last part of the model's path.
   servedModelName: elsewhere,
   maxModelLen: "--max_seq_len",
   maxNumSeqs: "--max_batch_size",
   maxNumBatchedTokens: "--max_num_tokens",
   tensorParallelSize: (width, { dataParallelSize = 1 }) => ["--tp_size", String(width * dataParallelSize)],
-  // Attention in groups is in the YAML: each GPU is one.
+  // The YAML holds the attention groups, one for each GPU.
   dataParallelSize: elsewhere,
   enableExpertParallel: (on, { tensorParallelSize = 1, dataParallelSize = 1 }) =>
     on ? ["--ep_size", String(tensorParallelSize * dataParallelSize)] : [],
@@ -31,13 +31,13 @@ const FLAGS: FlagTable = {
   buildEngine: elsewhere,
 };
 
-/** One GPU of each rank: tensor parallel times pipeline parallel. */
+/** One GPU for each rank: tensor parallel times pipeline parallel. */
 function ranksOf({ tensorParallelSize: tp = 1, buildEngine }: CommonEngineOptions) {
   const pp = buildEngine?.pipelineParallelSize ?? 1;
   return { pp, shape: ["--tp_size", String(tp), "--pp_size", String(pp)], ranks: [...Array(tp * pp).keys()] };
 }
 
-/** convert_checkpoint.py and quantize.py write a checkpoint, `trtllm-build` one engine per rank of it. */
+/** convert_checkpoint.py and quantize.py write a checkpoint; `trtllm-build` compiles one engine for each rank. */
 function buildOf(options: CommonEngineOptions): EngineBuild | undefined {
   const { buildEngine, maxModelLen, maxNumSeqs, maxNumBatchedTokens } = options;
   if (buildEngine === undefined) return undefined;
@@ -90,7 +90,7 @@ function yamlConfig(options: CommonEngineOptions): string {
   const { dataParallelSize = 1 } = options;
   const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
   const kvCache = {
-    // The memory fraction goes here because this section would override its flag.
+    // This section overrides the flag of the memory fraction, so the fraction goes here.
     ...(gpuMemoryUtilization === undefined ? {} : { free_gpu_memory_fraction: gpuMemoryUtilization }),
     ...(kvCacheDtype === undefined ? {} : { dtype: kvCacheDtype }),
     ...(kvCacheMemoryBytes === undefined ? {} : { max_gpu_total_bytes: kvCacheMemoryBytes }),
@@ -109,7 +109,7 @@ function yamlConfig(options: CommonEngineOptions): string {
             decoding_type: DECODING_TYPES[String(method ?? "draft_model")] ?? method,
             ...(depth === undefined ? {} : { max_draft_len: depth }),
             ...(model === undefined ? {} : { speculative_model: model }),
-            // By default its lookups draft from the texts of all requests, those of other tenants too.
+            // By default, lookups draft from the texts of all requests, including those of other tenants.
             ...(method === "ngram" ? { is_public_pool: false } : {}),
           },
         }),
@@ -122,7 +122,7 @@ const METRICS: MetricNames = {
   kvUsage: ["trtllm_kv_cache_utilization"],
   promptTokens: ["trtllm_prompt_tokens_total"],
   generationTokens: ["trtllm_generation_tokens_total"],
-  // TensorRT-LLM counts these in blocks of a size it does not report.
+  // TensorRT-LLM counts these in blocks of an unreported size.
   prefixQueries: [],
   prefixHits: [],
   preemptions: [],

@@ -65,7 +65,7 @@ export const tgi: Adapter = {
         PREFIX_CACHING: options.enablePrefixCaching === undefined ? undefined : Number(options.enablePrefixCaching),
       }),
       modelName: undefined,
-      // The launcher and its shards keep their sockets there.
+      // The launcher and its shards keep their sockets in it.
       needsFolder: true,
       notices,
     };

@@ -36,8 +36,8 @@ const METRICS = vllmMetricNames("vllm:");
 const MAX_SOCKET_PATH = 107;
 
 /**
- * Unix sockets in a folder of the instance's own: vLLM binds TCP addresses of all interfaces only, and anybody could
- * read them.
+ * Unix sockets in the instance's own folder. vLLM binds TCP addresses only on all interfaces, where anybody could read
+ * them.
  */
 function socketsIn(folder: string): CacheEventSockets | undefined {
   const paths = ["cache-events.sock", "cache-replay.sock"].map((name) => join(resolve(folder), name));
@@ -72,7 +72,7 @@ export const vllm: Adapter = {
       env: envFrom({
         VLLM_API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
-        // On CPUs vLLM replaces this number by a thread for each core that it binds, all but one, unless it binds none.
+        // On CPUs, vLLM replaces this number by one thread for each bound core except one, unless it binds no cores.
         VLLM_CPU_OMP_THREADS_BIND: options.threads === undefined ? undefined : "nobind",
         // Opens /sleep, /wake_up and other endpoints that only the fleet may reach: the API key guards /v1 alone.
         VLLM_SERVER_DEV_MODE: options.enableSleepMode === true ? 1 : undefined,

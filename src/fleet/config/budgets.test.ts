@@ -93,7 +93,7 @@ test("a virtual model is reserved at what its models cost at most", () => {
   // Three answers of the small model, and one of the large.
   expect(highestPrice(VIRTUAL, "k", priceOf)).toMatchObject({ fresh: 6n, output: 35n });
   expect(highestPrice(VIRTUAL, "r", priceOf)).toMatchObject({ fresh: 6n, output: 35n });
-  // The judge reads prompt and both answers in both orders, and replies twice in a few tokens.
+  // The judge reads the prompt and both answers in both orders, and replies twice in a few tokens.
   const judge = { fresh: 2_001n + 1_000n, output: 4_000n };
   expect(highestPrice(VIRTUAL, "judged", priceOf)).toMatchObject({
     fresh: 4n + judge.fresh,

@@ -54,7 +54,7 @@ function unknownName(name: string, known: readonly string[], path: Path): Findin
   return [conflict(path, message, "a target is a model, and of a route also a cascade")];
 }
 
-/** Models that are none, and cascades without a judge. */
+/** Cascades of names that are not models, and cascades without a judge. */
 function cascadeConflicts({ models, cascades }: FleetConfig): Finding[] {
   const known = namesIn(models);
   return cascades.flatMap(({ small, large, router, minLogprob, agreement, audit }, index) => {
@@ -75,7 +75,7 @@ function cascadeConflicts({ models, cascades }: FleetConfig): Finding[] {
   });
 }
 
-/** Targets that are no model, and rules of which no target has a weight. */
+/** Targets that are not models, and rules in which no target has a weight. */
 function routeConflicts({ models, routes, cascades }: FleetConfig): Finding[] {
   const known = [...namesIn(models), ...namesIn(cascades)];
   return routes.flatMap(({ rules, fallback }, index) => {
@@ -204,7 +204,7 @@ function storeConflicts({ cache }: FleetConfig): Finding[] {
       ];
 }
 
-/** Engines whose instances the fleet can start in any number, each on its share of the machine. */
+/** Engines of which the fleet can start any number of instances, each on its share of the machine. */
 const MEASURED: readonly ModelEntry["engine"][] = ["millrace", "vllm", "sglang", "llama-server"];
 
 function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
@@ -295,7 +295,7 @@ function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Findin
   return findings;
 }
 
-/** Alerts read the ledger's hours; feedback finds its request there. */
+/** Alerts and feedback need the ledger: its hours, and the request that the feedback is about. */
 function missingLedger({ ledger, ...config }: FleetConfig): Finding[] {
   if (ledger !== undefined) return [];
   return (["alerts", "quality"] as const).flatMap((key) =>

@@ -1,6 +1,5 @@
 /**
- * Uses the published JSON Schema to describe the values that a key may have, and to find the key that a misspelt one
- * was meant to be.
+ * Uses the published JSON Schema to describe a key's possible values, and to find the key that a misspelt one means.
  */
 import { z } from "zod";
 import { configSchema } from "./schema.js";
@@ -80,8 +79,8 @@ export function formatPath(path: KeyPath): string {
 }
 
 /**
- * Number of insertions, deletions, replacements and swaps of neighbours from one text to the other (optimal string
- * alignment).
+ * Number of insertions, deletions, replacements and swaps of neighbours that turn one text into the other (optimal
+ * string alignment).
  */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
@@ -102,9 +101,7 @@ function editDistance(from: string, to: string): number {
 
 const LONGEST_KEY = 64;
 
-/**
- * The known key closest to the given one, which may be in camelCase or have underscores; undefined if none is close.
- */
+/** The known key closest to the given one, which may use camelCase or underscores; undefined if none is close. */
 export function nearestKey(given: string, known: readonly string[]): string | undefined {
   if (given.length > LONGEST_KEY) return undefined;
   const kebab = given
@@ -116,7 +113,7 @@ export function nearestKey(given: string, known: readonly string[]): string | un
   return best !== undefined && best.distance <= Math.max(1, Math.floor(best.key.length / 3)) ? best.key : undefined;
 }
 
-/** The section where the key belongs, for keys in the wrong section; undefined if there is none. */
+/** The section that has this key; undefined if none has it. */
 export function sectionWith(key: string, schema = configJsonSchema(), at = ""): string | undefined {
   for (const [name, each] of Object.entries(schema.properties ?? {})) {
     const inner = each.items ?? each;

@@ -1,6 +1,6 @@
 /**
- * Warns of files of models and of the certificate that do not exist on this machine. This is no error, since the
- * configuration may be meant for another machine.
+ * Warns of model and certificate files that do not exist on this machine. This is not an error, since the configuration
+ * may be for another machine.
  */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";

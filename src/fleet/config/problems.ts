@@ -1,6 +1,7 @@
 /**
- * Describes each mistake in a configuration file: its place, what was expected, what came and what to do. Secrets are
- * never shown.
+ * Describes each mistake in a configuration file: its place, the expected value, the given value and the remedy.
+ * Secrets
+ * are never shown.
  */
 import { type Document, isMap, isScalar, isSeq, type LineCounter, type Node } from "yaml";
 import type { z } from "zod";
@@ -38,7 +39,7 @@ function shown(value: unknown, path: KeyPath): string {
   if (value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "a mapping";
-  // Also a value of the wrong type, such as a key in place of the list of keys.
+  // Secrets also hide in values of the wrong type, such as a key in place of the list of keys.
   if (mayHoldSecret(path)) return "another value";
   // A URL may carry a password.
   const text = (JSON.stringify(value) ?? String(value)).replace(/\/\/[^/@\s"]*@/g, "//…@");
@@ -76,7 +77,7 @@ function unknownKey(path: KeyPath, key: string): Finding {
 const variableOf = (issue: Issue): unknown => (issue.code === "custom" ? issue.params?.variable : undefined);
 
 /**
- * For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the
+ * For a value that may have several forms, the problems of the intended form: the form whose mistakes lie inside the
  * value, or the name of a variable.
  */
 function insideUnion(issue: Issue): readonly Issue[] {
@@ -118,7 +119,7 @@ function hintFor(path: KeyPath, value: unknown): string {
   return description === undefined ? "see millrace config schema" : `it means: ${description}`;
 }
 
-/** The node at a path, or the deepest existing one on the way; for an unknown key, the key itself. */
+/** The node at a path, or its deepest existing ancestor; for an unknown key, the key itself. */
 function nodeAt(root: Node | null, path: KeyPath): Node | null {
   let node = root;
   for (const [depth, key] of path.entries()) {

@@ -98,7 +98,7 @@ function attachedOf(model: string) {
 
 const providerOf = (model: string) => attachedOf(model).provider;
 
-/** Where the requests of a model go, and whether as to a paid API. */
+/** The address of a model's requests, and the paid API's form if they have one. */
 function targetOf(model: string) {
   const { url, provider, modelName } = attachedOf(model);
   return [url, provider?.basePath, provider?.maxTokensName, modelName];

@@ -1,4 +1,4 @@
-/** Finds mistakes in the keys of attached servers and paid APIs. */
+/** Finds mistakes in the keys for attached servers and paid APIs. */
 import { isLoopback } from "../../core/loopback.js";
 import { defaultUrl, PROVIDER_ENGINES, type ProviderEngine } from "../../gateway/dialects/provider.js";
 import type { Finding } from "./problems.js";
@@ -15,11 +15,11 @@ export function isProviderEngine(engine: ModelEntry["engine"]): engine is Provid
   return (PROVIDER_ENGINES as readonly string[]).includes(engine);
 }
 
-/** Whether a server is asked for its health. An API on the internet is paid for, or at least not ours to watch. */
+/** Whether the fleet checks a server's health. An API on the internet is paid for, or belongs to somebody else. */
 export function isProbed(engine: ModelEntry["engine"], { url, probe }: Attachment): boolean {
   if (!isProviderEngine(engine)) return true;
   if (engine !== "openai" || url === undefined) return false;
-  // Health is asked for under /v1 of the address.
+  // The health check asks for /v1 of the address.
   return probe ?? (url.startsWith("http:") && new URL(url).pathname === "/");
 }
 

@@ -279,7 +279,7 @@ describe("secrets", () => {
   });
 });
 
-/** Every key, what it is, and what holds without it. */
+/** Every key with its description and default. */
 function keyTable(): string {
   const rows: string[] = [];
   const visit = ({ properties = {} }: JsonSchema, at: string): void => {
@@ -291,7 +291,7 @@ function keyTable(): string {
       const shown = isSection || standard === undefined ? "" : `\`${JSON.stringify(standard).replaceAll('"', "")}\``;
       rows.push(`| \`${path}\` | ${schema.description} | ${shown} |`);
       visit(inner, `${path}.`);
-      // A list is one of its forms.
+      // The items of a list have one of these forms.
       for (const { items = {} } of schema.anyOf ?? []) visit(items, `${path}[].`);
     }
   };

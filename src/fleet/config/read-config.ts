@@ -1,4 +1,4 @@
-/** Reads millrace.yaml: returns the checked configuration, or the list of all its mistakes. */
+/** Reads millrace.yaml: returns the checked configuration, or all its mistakes. */
 import { LineCounter, parseDocument, type YAMLError } from "yaml";
 import { MillraceError } from "../../core/errors.js";
 import { gotOf, readRegular } from "../../core/read-text.js";
@@ -31,7 +31,7 @@ const SYNTAX: Readonly<Record<string, string>> = {
 /** The message is our own, since the parser's may quote the file and thus a secret. */
 function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
   const { line, col } = lines.linePos(error.pos[0]);
-  // A bracket that is never closed is told as the indentation of its last line.
+  // The parser reports an unclosed bracket as a wrong indentation of its last line.
   const isBracket = error.code === "BAD_INDENT" && error.message.startsWith("Flow ");
   const message = isBracket
     ? "expected every [ and { to be closed, and its lines to be indented, got an open one"
@@ -64,8 +64,9 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
 }
 
 /**
- * An environment for checks that do not need the values of `env:NAME`: every variable is set, each to a different
- * value, which is right as a key and as a URL.
+ * An environment for checks without the values of `env:NAME`: every variable has its own value, which is valid both as
+ * a
+ * key and as a URL.
  */
 export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
   {},

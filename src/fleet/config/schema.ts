@@ -37,7 +37,7 @@ const MAX_TOKENS = 2 ** 30;
 
 const fraction = (): z.ZodNumber => z.number().min(0).max(1);
 
-/** Engine options under vLLM's names. Each adapter reports the options its engine has no flag for. */
+/** Engine options under vLLM's names. Each adapter reports the options that its engine lacks. */
 const engineOptions = () =>
   section({
     "max-model-len": integer(1, MAX_TOKENS)
@@ -86,7 +86,7 @@ const range = () =>
     max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
   });
 
-/** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
+/** Keys of `autoscale`, of the fleet and of a model. A model's missing keys take the fleet's values. */
 const autoscaleShape = {
   "up-at": fraction()
     .optional()

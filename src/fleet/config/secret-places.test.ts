@@ -5,7 +5,7 @@ import { checkConfig } from "./read-config.js";
 import { configSchema } from "./schema.js";
 import { mayHoldSecret, secretPlacesIn } from "./secret-places.js";
 
-/** The variables that reading the file looks up. Only secrets are looked up, so it tells the places without a mark. */
+/** The variables that reading the file looks up. Only secrets are looked up, so this finds places without a mark. */
 function lookedUp(root: unknown): readonly string[] {
   const names = new Set<string>();
   const get = (_: object, name: string): string => {

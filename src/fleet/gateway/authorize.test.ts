@@ -22,7 +22,7 @@ test("by default two tenants do not share cached prefixes, and the keys of one t
   expect(scopes(keys, false)).toEqual([undefined, undefined, undefined]);
   expect(scopes(keys.slice(0, 2))).toEqual([undefined, undefined]);
   expect(scopes(keys.slice(0, 1), true)).toEqual([first]);
-  // Nobody who does not know a key of it can name a scope.
+  // A client can name a scope only if it knows one of the scope's keys.
   expect(scopes([{ tenant: "a", key: new Secret("other") }], true)).not.toEqual([first]);
 });
 

@@ -9,7 +9,7 @@ import type { Scope } from "../../gateway/scope.js";
 import type { FleetConfig } from "../config/schema.js";
 
 /**
- * Without keys every request is allowed, and all belong to one tenant.
+ * Identifies callers by the file's keys. Without keys, every request is allowed and belongs to one tenant.
  * @param isIsolated whether each tenant has its own cached prefixes; undefined: yes if there are at least two tenants
  */
 export function authorizeBy(
@@ -36,7 +36,7 @@ export function authorizeBy(
 }
 
 /**
- * Whether each tenant of a configuration has its own cached prefixes. Organisations are tenants of which more may come.
+ * Whether each tenant of a configuration has its own cached prefixes. Organisations are tenants whose number may grow.
  */
 export function tenantsApart(
   config: Pick<FleetConfig, "apiKeys" | "isolateApiKeys" | "managedKeys" | "oidc">,
@@ -48,19 +48,19 @@ export function tenantsApart(
   );
 }
 
-/** Whether there may be keys or tokens beside those of the file. */
+/** Whether other keys or tokens than the file's may be valid. */
 export function hasTenants({ managedKeys, oidc }: Pick<FleetConfig, "managedKeys" | "oidc">): boolean {
   return managedKeys || oidc !== undefined;
 }
 
-/** Whether clients need a key of the gateway's. */
+/** Whether clients need a key of the gateway. */
 export function needsKeys(config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): boolean {
   return config.apiKeys.length > 0 || hasTenants(config);
 }
 
 /**
- * Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid
- * now.
+ * Finds the caller of a key or token: a managed key, or a token of the provider. Throws if the text has this source's
+ * form but is not valid now.
  */
 type CallerSource = (text: string) => Caller | Promise<Caller> | undefined;
 
@@ -70,7 +70,7 @@ export interface CallerSources {
 }
 
 /**
- * Asks for managed keys, which are found fastest, then the file's, then tokens. With keys in both headers,
+ * Tries managed keys first, which are found fastest, then the file's, then tokens. If both headers have keys,
  * Authorization counts.
  */
 export function authorizeWith(
@@ -95,7 +95,7 @@ export function authorizeWith(
 }
 
 /**
- * Finds the callers of the file's keys by their identities; without any keys, everybody.
+ * Finds the callers of the file's keys by their identities; without keys, every client is a caller.
  * @returns undefined if the key is no longer in the file
  */
 export function fileCallers(
@@ -120,7 +120,7 @@ function ownCaller(own: ReturnType<typeof authorizeBy>, text: string): Caller | 
   }
 }
 
-/** The same caller, with the cached prefixes of everybody. */
+/** The same caller, with the cached prefixes that all share. */
 export function shared(caller: Caller | Promise<Caller>): Caller | Promise<Caller> {
   if (caller instanceof Promise) return caller.then((each) => shared(each));
   return caller.cacheScope === undefined ? caller : { ...caller, cacheScope: undefined };

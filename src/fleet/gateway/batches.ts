@@ -1,4 +1,7 @@
-/** Files and batches in a fleet: lines go through the proxy, and fill the seats that its clients leave free. */
+/**
+ * Files and batches in a fleet: their lines go through the proxy and take the seats that interactive clients leave
+ * free.
+ */
 import { join } from "node:path";
 import { BACKGROUND_HEADER } from "../../core/background.js";
 import type { ModelLoad } from "../../gateway/batches/pace.js";
@@ -16,12 +19,12 @@ interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "au
   readonly config: () => FleetConfig;
   readonly pool: UpstreamPool;
   readonly prices: HandedPrices;
-  /** The model that a name stands for. */
+  /** Resolves a name to a model. */
   readonly nameOf: (name: string) => string;
-  /** Names that stand for no single model. */
+  /** Names that do not stand for a single model. */
   readonly virtualModels: () => readonly string[];
   readonly proxy: () => RunningProxy;
-  /** Undefined: the policies are not made yet. */
+  /** Undefined until the policies exist. */
   readonly handed: () => HandedPolicies | undefined;
 }
 
@@ -40,7 +43,7 @@ export function fleetBatches(options: FleetBatchesOptions): BatchService {
       return model;
     },
     loadOf: (model) => {
-      // A line for a virtual model may go to any.
+      // A line for a virtual model may go to any model.
       const models = options.virtualModels().includes(model) ? pool.models() : [model];
       return loadOf(models, config(), pool, proxy());
     },

@@ -1,4 +1,4 @@
-/** Makes the policy of limits and budgets from the configuration, with its store. */
+/** Creates the policy of limits and budgets from the configuration, with its store. */
 import type { LimitedScope } from "../../gateway/budget/claims.js";
 import { abandonedCharges, EmbeddedStore } from "../../gateway/budget/embedded-store.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
@@ -23,14 +23,14 @@ import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
 import { highestPrice, highestTier, modelsBehind } from "./virtual-price.js";
 
-/** Engines that report token counts with every event. */
+/** Engines whose every event reports token counts. */
 const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
-/** Time between two lines of the log that say the same. */
+/** Time between two identical lines of the log. */
 const QUIET_MS = 10_000;
 
 /**
- * The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a
- * request nothing.
+ * The policy always exists, since a reload or the admin API may set limits at any time; without limits it adds no cost
+ * to a request.
  */
 export function createLimits(context: PolicyContext): LimitsPolicy {
   const { config, models, logger } = context;
@@ -114,8 +114,8 @@ function hasLimits({ models, apiKeys }: FleetConfig): boolean {
 }
 
 /**
- * The amounts that this gateway's budgets will charge for requests that an earlier process lost, by their ids: the
- * ledger has the same.
+ * The amounts that this gateway's budgets will charge for requests that an earlier process lost, by request id. The
+ * ledger records the same amounts.
  */
 export function lostCharges(config: FleetConfig, database: () => Database.Database): LostCharge {
   let charges: LostCharge | undefined;
@@ -140,7 +140,7 @@ function scopeOf(model: string, { models }: FleetConfig): LimitedScope | undefin
   return limits === undefined ? undefined : { kind: "model", id: model, limits: limitsFrom(limits) };
 }
 
-/** Calls `say` at most once in a while for each name: a store that is down fails every request. */
+/** Calls `say` at most once per QUIET_MS for each name: while a store is down, every request fails. */
 function quietly(): (name: string, say: () => void) => void {
   const saidMs = new Map<string, number>();
   return (name, say) => {

@@ -1,4 +1,4 @@
-/** The administrator's view of kept answers: how many there are, and how to purge them. */
+/** The administrator's view of kept answers: counts them and purges them. */
 import { Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { snakeNames } from "../../core/snake-names.js";
@@ -10,15 +10,15 @@ interface CacheAdmin {
   purge(filter: PurgeFilter): Promise<number>;
 }
 
-/** Query → filter. */
+/** Query parameter → filter field. */
 const FILTERS = { id: "id", model: "model", tenant: "tenant", tag: "tag", prefix: "tagPrefix" } as const;
 const ID = /^[0-9a-f]{64}$/;
 
 /**
  * Paths under /admin.
  *
- * @param cache undefined: nothing is kept
- * @param modelOf the model that a name stands for
+ * @param cache undefined: no answers are kept
+ * @param modelOf resolves a name to a model
  */
 export function createCacheApp(cache: CacheAdmin | undefined, modelOf: (name: string) => string): Hono {
   const app = new Hono();
@@ -33,7 +33,7 @@ export function createCacheApp(cache: CacheAdmin | undefined, modelOf: (name: st
   return app;
 }
 
-/** Only `all=true` purges everything: a misspelt filter must not. */
+/** Only `all=true` purges everything; a misspelt filter purges nothing. */
 function filterOf(query: Readonly<Record<string, string>>, modelOf: (name: string) => string): PurgeFilter {
   const names = Object.keys(query);
   if (names.length === 1 && query.all === "true") return {};

@@ -1,4 +1,4 @@
-/** Paths of clients about kept answers: POST /v1/cache/{id}/wrong. */
+/** Paths for clients about kept answers: POST /v1/cache/{id}/wrong. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
@@ -16,7 +16,7 @@ interface CachePathsTarget {
 
 const PATH = /^\/v1\/cache\/([0-9a-f]{32})\/wrong$/;
 
-/** @returns whether it handles the request */
+/** @returns whether this handler takes the request */
 export function cachePathsHandler(target: CachePathsTarget) {
   const app = new Hono();
   app.onError((thrown, c) => {

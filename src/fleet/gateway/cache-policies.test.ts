@@ -1,4 +1,4 @@
-/** The exact cache behind the real proxy, in front of servers that behave as a test says. */
+/** The exact cache behind the real proxy, in front of servers with scripted behaviour. */
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import {
@@ -221,12 +221,12 @@ describe("kept answers", () => {
       const body = { ...greedy, stream: true };
       const made = await fleet.post(CHAT, body);
       const [counted, read] = made.body!.tee();
-      // The pause begins when the beginning has passed the gateway, however late that is.
+      // The pause begins once the gateway has passed the answer's beginning, however late that is.
       await counted.getReader().read();
       setTimeout(end, 120);
       const first = { text: await new Response(read).text() };
       const tookMs: number[] = [];
-      // Other programs may hold one of them up.
+      // Other programs may delay one of them.
       for (let i = 0; i < 5; i++) {
         const beginMs = performance.now();
         const hit = await ask(body);
@@ -257,14 +257,14 @@ describe("kept answers", () => {
 describe("equal requests under way", () => {
   const stream = { ...greedy, stream: true };
 
-  /** Holds the answer back until the test lets it go on. */
+  /** Holds the answer back until the test releases it. */
   async function held(options: CachedFleetOptions = {}) {
     const answers: ServerResponse[] = [];
     const started = await start((_, outgoing) => void answers.push(outgoing), options);
     return {
       ...started,
       answers,
-      /** Waits for the n-th answer to be asked for, then begins it. */
+      /** Waits until the gateway asks for the n-th answer, then begins it. */
       begin: async (n: number) => {
         await until(() => answers.length === n);
         beginStream(answers[n - 1]!);

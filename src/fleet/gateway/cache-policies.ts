@@ -1,4 +1,4 @@
-/** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
+/** Creates the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
 import type { AnswerStore } from "../../gateway/cache/answer-store.js";
 import { type AnswerTableName, isFair } from "../../gateway/cache/answer-table.js";
 import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
@@ -50,7 +50,7 @@ export async function createIdempotency(context: PolicyContext): Promise<Idempot
   if (!idempotency.enabled) return undefined;
   const { open, onFailure } = storeOf(context, "idempotency", idempotency.maxBytes, 0);
   return new Idempotency({
-    // Most gateways never see the header, and need no database for it.
+    // Few gateways see the header; the others need no database for it.
     store: new SafeStore(new LazyStore(open), onFailure),
     settings: () => {
       const { ttl: ttlMs, grace: graceMs, maxAnswerBytes } = config().idempotency;
@@ -95,13 +95,13 @@ function storeOf(
     if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair(table));
     if (store === "embedded") return new EmbeddedStore(cacheDatabase("answers"), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
-    // Without a connection, commands fail, and their failures are logged.
+    // Without a connection, commands fail, and the log records the failures.
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair: isFair(table) }, () => {});
   };
   return { open, onFailure };
 }
 
-/** The operator's names for the present version of each model. */
+/** Model → the operator's name for its present version. */
 export function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
   const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
   return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));

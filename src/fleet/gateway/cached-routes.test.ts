@@ -1,4 +1,4 @@
-/** Kept answers behind routes: a whole gateway from its file, in front of two servers that can fail. */
+/** Kept answers behind routes: a complete gateway from its file, in front of two servers that can fail. */
 import { mkdtempSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { answerJson, type Behaviour, beginStream, startStandIn, until } from "..
 import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
-/** A server that says its name and how many requests it has had, fails as long as it shall, and may wait. */
+/** A server that answers with its name and number of requests. Tests can make it fail or wait. */
 class Server {
   isDown = false;
   readonly held: ServerResponse[] = [];

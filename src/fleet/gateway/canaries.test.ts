@@ -9,8 +9,8 @@ import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
 /**
- * A server under vLLM's flags whose number of seats plants a fault: 0: it does not start, 1: slow, 2: every answer is
- * an error. It answers with its seats.
+ * A server with vLLM's flags. Its number of seats sets a fault: 0: it does not start, 1: slow, 2: every answer is an
+ * error. It answers with the number.
  */
 const ENGINE = `
 const flag = (name) => process.argv[process.argv.lastIndexOf(name) + 1];
@@ -91,7 +91,7 @@ async function startCanary(model: string, seats: string, more: object = {}): Pro
   await vi.waitFor(async () => expect((await report(model)).share).toBeGreaterThan(0), SLOW);
 }
 
-/** Sends requests until the canary has ended. */
+/** Sends requests until the canary ends. */
 async function untilEnd(model: string, name = model): Promise<readonly Answer[]> {
   const answers: Answer[] = [];
   await vi.waitFor(

@@ -1,7 +1,7 @@
 /**
- * Canaries: one more instance of a model, with changed flags or weights, gets a share of the model's requests for a
- * time. It is stopped as soon as it is surely worse than the instances beside it, and its instance is removed at the
- * end in any case. The operators then change the file, or leave it.
+ * Canaries: an extra instance of a model, with changed flags or weights, gets a share of the model's requests for a
+ * time. It stops as soon as it is surely worse than the model's other instances; its instance is removed at the end in
+ * any case. The operators then change the file or leave it.
  */
 import { freemem } from "node:os";
 import { isDeepStrictEqual } from "node:util";
@@ -19,7 +19,7 @@ import type { InstanceStatus } from "../supervision/instance-status.js";
 import { sampleRequests } from "./canary-samples.js";
 
 interface CanaryWish {
-  /** Further arguments of the engine, after those of the model's own. */
+  /** Further arguments for the engine, after the model's own. */
   readonly args: readonly string[];
   /** File, folder or name of other weights. */
   readonly weights?: string | undefined;
@@ -33,12 +33,12 @@ interface CanaryWish {
 type CanaryState = "starting" | "running" | "passed" | "undecided" | "slower" | "failing" | "stopped";
 
 interface CanaryOptions {
-  /** The model of a name, as the configuration has it now. */
+  /** Entry of a model in the current configuration, by name. */
   readonly entryOf: (name: string) => ModelEntry | undefined;
   readonly instances: (model: string) => readonly InstanceStatus[];
   /** Adds a model beside the file's. */
   readonly add: (entry: ModelEntry) => Promise<void>;
-  /** Lets the model's requests end, and stops it. */
+  /** Stops the model after its requests end. */
   readonly remove: (model: string) => Promise<void>;
   readonly sessionHeader: () => string;
   readonly onEvent: (text: string) => void;
@@ -62,7 +62,7 @@ class Canary {
   /** On the clock of `performance.now`. */
   #endMs = Number.POSITIVE_INFINITY;
 
-  /** @param entry of the model, as the configuration had it at the start */
+  /** @param entry the model's entry in the configuration at the start */
   constructor(
     readonly entry: ModelEntry,
     readonly wish: CanaryWish,
@@ -75,7 +75,7 @@ class Canary {
     return this.state !== "starting" && this.state !== "running";
   }
 
-  /** The time begins when the canary's instance is first ready. */
+  /** The canary's time begins when its instance is first ready. */
   get msLeft(): number {
     return this.#endMs - performance.now();
   }
@@ -121,7 +121,7 @@ export class Canaries {
   #routes: ReadonlyMap<string, ModelRoute> = new Map();
   #sides: ReadonlyMap<string, Arm> = new Map();
 
-  /** The pipeline has it twice; `createPolicies` says why. */
+  /** Part of the pipeline twice; `createPolicies` explains why. */
   readonly policy: Policy;
   readonly observer: ProxyObserver = sampleRequests(() => this.#sides);
 
@@ -131,7 +131,8 @@ export class Canaries {
       routes: () => this.#routes,
       sessionHeader: options.sessionHeader,
       onFallback: (model, from, errorClass) => {
-        // A prompt that is too long for one side is too long for the other, and is its client's fault.
+        // A prompt that is too long for one side is too long for the other: the client's fault, and no failure of the
+        // canary.
         const isOwn = errorClass === "unavailable" || errorClass === "timeout";
         if (isOwn && from === canaryName(model)) this.#all.get(model)?.canary.add(FAILED);
       },
@@ -184,7 +185,7 @@ export class Canaries {
     return this.#known(model).report();
   }
 
-  /** Names of the canaries' models, also of those that are over: requests may still be on their way to them. */
+  /** Names of the canaries' models, including ended ones: requests may still be on their way to them. */
   names(): readonly string[] {
     return [...this.#all.values()].map(({ name }) => name);
   }
@@ -193,15 +194,15 @@ export class Canaries {
     return this.#routes.has(model);
   }
 
-  /** Notes a failed first start, which ends the canary at the next look: only its flags or weights are new. */
+  /** Notes a failed first start, which ends the canary at the next look: only its flags or weights can be the cause. */
   onStatus({ model, state, pid, reason }: InstanceStatus): void {
-    // While its process ends, the reason lacks the process's last lines.
+    // While the process ends, the reason still lacks its last lines.
     if (state !== "failed" || pid !== undefined || !isCanaryName(model)) return;
     const starting = [...this.#all.values()].find((canary) => canary.name === model && canary.state === "starting");
     if (starting !== undefined) starting.startFailure = reason ?? "its instance does not start";
   }
 
-  /** Judges all canaries, and shares requests with those that are ready. To call each second. */
+  /** Judges all canaries, and shares requests with the ready ones. Call it each second. */
   look(): void {
     for (const canary of this.#all.values()) {
       if (canary.isOver) continue;
@@ -220,7 +221,7 @@ export class Canaries {
     throw new MillraceError("not_found", message);
   }
 
-  /** @returns how the canary ends now, and why; undefined: it goes on */
+  /** @returns the final state of the canary and the reason; undefined: it continues */
   #judged(canary: Canary): readonly [CanaryState, string] | undefined {
     const { model, name, wish, stable, startFailure } = canary;
     if (!isDeepStrictEqual(this.options.entryOf(model), canary.entry))
@@ -239,11 +240,11 @@ export class Canaries {
     const numReady = this.#numReady(canary.model);
     const isReady = this.#numReady(canary.name) > 0;
     if (isReady && canary.state === "starting") canary.run();
-    // Without a ready instance of the model there is nothing to compare with.
+    // Without a ready instance of the model, there is no comparison.
     const share = isReady && numReady > 0 ? (canary.wish.share ?? 1 / (numReady + 1)) : 0;
     if (share === canary.share) return;
     canary.share = share;
-    // A new rule begins its turns anew, so the route is made only when the share changes.
+    // A new rule restarts its turns, so the route is created only when the share changes.
     canary.route = share === 0 ? undefined : routeOf(canary);
   }
 
@@ -251,7 +252,7 @@ export class Canaries {
     return this.options.instances(model).filter(({ state }) => state === "ready").length;
   }
 
-  /** Sends new requests along the canaries' routes, and sorts samples by the canaries' instances. */
+  /** Sends new requests along the canaries' routes, and assigns samples to sides by instance. */
   #direct(): void {
     const { instances } = this.options;
     const sharing = [...this.#all.values()].flatMap((canary) =>
@@ -271,7 +272,7 @@ export class Canaries {
   #end(canary: Canary, state: CanaryState, because: string): void {
     canary.end(state, because);
     this.#direct();
-    // Anybody may see events, and a reason may hold lines of an engine's output.
+    // Events are public, and a reason may quote an engine's output.
     this.options.onEvent(`The canary of ${canary.model} ends: ${state}`);
     this.options
       .remove(canary.name)
@@ -279,7 +280,7 @@ export class Canaries {
   }
 }
 
-/** Other weights need memory of their own; the model's are mapped already. Throws memory_budget. */
+/** Other weights need their own memory; the model's are mapped already. Throws memory_budget. */
 function assertRoom({ gpus, options }: ModelEntry, weights: string | undefined): void {
   const needed = weights === undefined || gpus !== undefined ? 0 : estimateBytes(weights, options.kvCacheMemoryBytes);
   if (needed === undefined || needed <= freemem()) return;
@@ -288,7 +289,7 @@ function assertRoom({ gpus, options }: ModelEntry, weights: string | undefined):
   });
 }
 
-/** A request that the canary did not answer; another instance did. */
+/** A request that the canary failed and another instance answered. */
 const FAILED = { hasFailed: true, ttftMs: undefined, tpotMs: undefined, durationMs: 0 };
 
 const entryOf = ({ name, wish, entry: { args, model, ...entry } }: Canary): ModelEntry => ({
@@ -303,7 +304,7 @@ const entryOf = ({ name, wish, entry: { args, model, ...entry } }: Canary): Mode
   autoscale: {},
 });
 
-/** Requests that the canary cannot answer go to the model's other instances. */
+/** Requests that the canary cannot answer fall back to the model's other instances. */
 function routeOf({ model, name, share, entry: { aliases } }: Canary): ModelRoute {
   const to = [
     { model, weight: 1 - share },

@@ -1,4 +1,4 @@
-/** Measures the requests of a canary and of the instances beside it, from the events of observers. */
+/** Measures the requests of a canary and of the model's other instances, from the events of observers. */
 import type { Sample } from "../../gateway/canary/comparison.js";
 import { DEAF_REQUEST, type Outcome, type ProxyObserver, type RequestObserver } from "../../gateway/observer.js";
 
@@ -7,7 +7,7 @@ interface Side {
   add(sample: Sample): void;
 }
 
-/** Sides by the id of their instances; empty while no requests are shared. */
+/** Sides by instance id; empty while no requests are shared. */
 type Sides = ReadonlyMap<string, Side>;
 
 class Measured implements RequestObserver {
@@ -24,7 +24,7 @@ class Measured implements RequestObserver {
     private readonly sides: () => Sides,
   ) {}
 
-  /** Called again for another model: the first one had no instance for the request. */
+  /** Called again for another model if the first one had no instance for the request. */
   passed(): void {
     this.#isMixed ||= this.#hasPassed;
     this.#hasPassed = true;

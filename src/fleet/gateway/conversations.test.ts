@@ -1,4 +1,4 @@
-/** Conversations that a gateway keeps: whose they are, which of two pages wins, what is refused, and how they end. */
+/** Conversations that a gateway keeps: their owners, which of two pages wins, refusals, and deletion. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
@@ -60,7 +60,7 @@ const chatOf = (title: string, updatedMs = 1, content = title) => ({
   panes: [{ model: "m", turns: [{ role: "user", content }] }],
 });
 
-/** As a program, by key. */
+/** Asks as a program, with a key. */
 async function ask(key: string, method: string, path = "", body?: unknown) {
   const text = body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) };
   const headers = { authorization: `Bearer ${key}` };
@@ -171,7 +171,7 @@ test("older ones of the same client make room, by number and by bytes; newer one
   const keys = [(await admin("POST", "/keys", { name: "a" })).key, (await admin("POST", "/keys", { name: "b" })).key];
   for (const at of [1, 2]) expect((await put(keys[0]!, `l${at}`, large(at))).status).toBe(200);
   expect((await put(keys[1]!, "l1", large(1))).status).toBe(200);
-  // The disk's bound is reached: what would grow is refused, and nobody loses anything for it.
+  // At the disk's limit, growing conversations are refused and none are lost.
   expect((await put(keys[1]!, "l2", large(2))).code).toBe("storage_quota");
   expect((await put("sk-one", "l9", large(9))).code).toBe("storage_quota");
   expect(await idsOf("sk-one")).toEqual(["c4", "c3", "c2"]);
@@ -189,7 +189,7 @@ test("a write whose key is revoked while its body comes keeps nothing", async ()
     outgoing.once("response", (incoming) => resolve(incoming.resume().statusCode)).once("error", reject);
   });
   outgoing.write(body.slice(0, 10));
-  // Another request behind it, so that the gateway has read the first one's head.
+  // Wait for another request, so that the gateway has read the first one's head.
   expect(await idsOf("sk-one")).toEqual([]);
   await admin("DELETE", `/keys/${id}`);
   outgoing.end(body.slice(10));
@@ -237,7 +237,7 @@ test("of an identity provider's tokens, each person has their own, and one who i
   await admin("POST", "/teams", { org: "default", id: "web" });
   const token = (claims: object) => provider.signed({ org: "default", ...claims });
   await put(await token({ sub: "ann" }), "a", chatOf("Ann's"));
-  // A new token of the same person, who has changed teams.
+  // A new token of the same person, now in another team.
   expect(await idsOf(await token({ sub: "ann", team: "web" }))).toEqual(["a"]);
   expect(await idsOf(await token({ sub: "bob" }))).toEqual([]);
   expect((await ask(await token({ sub: undefined }), "GET")).code).toBe("forbidden");

@@ -1,4 +1,4 @@
-/** Conversations of the app that the gateway keeps for its clients: /v1/chats, each client's own. */
+/** Conversations of the app, which the gateway stores for each client: /v1/chats. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { noValidKey } from "../../core/api-keys.js";
@@ -18,13 +18,13 @@ import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 
 const PATH = "/v1/chats";
 const BODY_TIMEOUT_MS = 30_000;
-/** Room for what a body holds beside its conversation. */
+/** Room in a body for the fields around its conversation. */
 const ENVELOPE_BYTES = 256;
 const SWEEP_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 interface ConversationsContext {
-  /** The configuration at the start. */
+  /** Configuration at the start. */
   readonly config: FleetConfig;
   readonly database: () => Database.Database;
   readonly logger: Logger;
@@ -37,7 +37,7 @@ interface Asked {
   readonly incoming: IncomingMessage;
   readonly owner: string;
   readonly tenant: string;
-  /** Undefined: all of them. */
+  /** Undefined: all conversations of the owner. */
   readonly id: string | undefined;
 }
 
@@ -63,12 +63,12 @@ export class ConversationsPart {
     this.#sweep();
   }
 
-  /** Deletes what managed keys have kept, within the transaction that ends them. */
+  /** Deletes the conversations of managed keys, within the transaction that ends the keys. */
   forgetKeys(keyIds: readonly string[]): void {
     for (const keyId of keyIds) this.#store?.forget(keyHolder(keyId));
   }
 
-  /** Answers /v1/chats. @returns whether the request is that */
+  /** Answers /v1/chats. @returns whether the request has such a path */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     if (path !== PATH && !path.startsWith(`${PATH}/`)) return false;
@@ -87,14 +87,14 @@ export class ConversationsPart {
     return true;
   }
 
-  /** To call after the last request and before the database closes. */
+  /** Call it after the last request and before the database closes. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#isClosed = true;
     await this.#sweeping;
   }
 
-  /** @returns undefined where there is nothing to say */
+  /** @returns undefined for an answer without content */
   async #answer(incoming: IncomingMessage, id: string | undefined): Promise<object | undefined> {
     const { holder, tenant } = await this.context.authorize(incoming.headers);
     const store = this.#store;
@@ -134,7 +134,7 @@ export class ConversationsPart {
           const bytes = await readIncoming(incoming, limits);
           const { body } = await readBody(bytes, { tenant, onWait: () => {} });
           const { revision, conversation } = readUpload(body);
-          // The key may have been revoked while its body came; its conversations are gone then.
+          // The key may have been revoked while the body arrived; its conversations are then deleted.
           const { holder } = await this.context.authorize(incoming.headers);
           if (holder !== owner) throw noValidKey([]);
           return await store.write({ holder: owner, tenant }, id, revision, conversation);

@@ -59,6 +59,6 @@ test("a policy that cannot end as it should keeps no database from being closed"
   const close = vi.spyOn(Idempotency.prototype, "close").mockRejectedValue(new Error("expected a disk, got none"));
   onTestFinished(() => close.mockRestore());
   await fleet.close();
-  // The log is written back to the database before that is closed.
+  // The log is written back before the database closes.
   expect(logBytes()).toBe(0);
 });

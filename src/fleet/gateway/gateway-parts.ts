@@ -1,6 +1,5 @@
 /**
- * The gateway of a running fleet: its policies with their databases, its tenants, ledger and batches, and the paths
- * that they serve.
+ * The gateway of a running fleet: its policies with their databases, its tenants, ledger and batches, and their paths.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";
@@ -44,7 +43,7 @@ import { Tenants } from "./tenants.js";
 import { VirtualModels } from "./virtual-models.js";
 
 interface GatewayOptions {
-  /** The configuration now: a reload replaces it. */
+  /** The current configuration; a reload replaces it. */
   readonly config: () => FleetConfig;
   readonly pool: NamedPool;
   /** Engine of a model, by the model's own name. */
@@ -54,13 +53,13 @@ interface GatewayOptions {
   readonly metrics: PolicyContext["metrics"];
   readonly proxy: () => RunningProxy;
   readonly onAlert: (alert: Alert) => void;
-  /** Told of each row of the ledger. */
+  /** Called with each row of the ledger. */
   readonly onRow: (row: RequestRow) => void;
   readonly canaries: Canaries;
   readonly logger: Logger;
 }
 
-/** @returns whether the request's path is one of theirs */
+/** @returns whether the handler serves the request's path */
 type HandlePath = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
 export class GatewayParts {
@@ -128,7 +127,7 @@ export class GatewayParts {
     });
   }
 
-  /** Makes the policies. @returns them, from the first to see a request to the last */
+  /** Creates the policies. @returns them in order: the first sees a request first */
   async start(): Promise<readonly Policy[]> {
     const { config, pool, engineOf, versions, metrics, proxy, logger } = this.options;
     if (this.hasLedger) {
@@ -160,7 +159,7 @@ export class GatewayParts {
     return all;
   }
 
-  /** Goes on with the batches. To call when requests can be answered. */
+  /** Resumes the batches. Call it once requests can be answered. */
   startBatches(): void {
     this.#batches.start();
   }
@@ -169,17 +168,17 @@ export class GatewayParts {
     return this.#tenants.authorize(headers);
   }
 
-  /** Takes over the keys of a configuration that was read again. */
+  /** Takes over the keys of a reloaded configuration. */
   configureTenants(config: FleetConfig): void {
     this.#tenants.configure(config);
   }
 
-  /** Whether a tenant is still one of this gateway's. The semantic cache asks models for itself, as a tenant too. */
+  /** Whether a tenant still belongs to this gateway. The semantic cache asks models as its own tenant. */
   hasTenant(tenant: string): boolean {
     return tenant === OWN_TENANT || this.#tenants.has(tenant);
   }
 
-  /** Whether rows are kept of requests, which figures by tenant are counted from. */
+  /** Whether the gateway keeps rows of requests, from which it counts figures by tenant. */
   get hasLedger(): boolean {
     return this.#ledger.isKept;
   }
@@ -196,7 +195,7 @@ export class GatewayParts {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
-  /** Handles the paths of clients that no instance serves. */
+  /** Handles client paths that no instance serves. */
   pathHandler(): HandlePath {
     const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
     const cache = cachePathsHandler({ authorize, semanticCache: () => this.semanticCache() });
@@ -204,7 +203,7 @@ export class GatewayParts {
     return (...request) => cache(...request) || parts.some((part) => part.handle(...request));
   }
 
-  /** Paths under /admin. To call after `start`. */
+  /** Paths under /admin. Call it after `start`. */
   adminParts(): readonly Hono[] {
     const semanticCache = this.semanticCache();
     const parts = [
@@ -220,17 +219,17 @@ export class GatewayParts {
     return parts.filter((part) => part !== undefined);
   }
 
-  /** Begins no further lines of batches. */
+  /** Begins no more lines of batches. */
   leave(): void {
     this.#batches.leave();
   }
 
-  /** Stops what makes requests of its own. To call before the proxy closes. */
+  /** Stops the parts that make their own requests. Call it before the proxy closes. */
   async closeBatches(): Promise<void> {
     await this.#batches.close();
   }
 
-  /** To call when no request runs any more. */
+  /** Call it when no request is running. */
   async close(): Promise<void> {
     await Promise.all(this.#policies.map((policy) => this.#end(async () => await policy.close?.())));
     for (const part of [this.quality, this.#ledger, this.#tenants, this.#conversations]) {
@@ -245,7 +244,7 @@ export class GatewayParts {
     this.#unlockLedger();
   }
 
-  /** A part that cannot end as it should keeps none of the others from it. */
+  /** Ends one part; logs its error, so that the others still end. */
   async #end(close: () => Promise<void>): Promise<void> {
     await close().catch((err: unknown) => this.options.logger.error({ err }, "a part of the gateway did not end well"));
   }

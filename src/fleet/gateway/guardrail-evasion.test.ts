@@ -1,4 +1,4 @@
-/** Guardrails against clients and models that hide a text: split, escaped, or where nobody looks. */
+/** Guardrails against clients and models that hide a text: split, escaped, or in fields that are rarely checked. */
 import { afterEach, expect, test } from "vitest";
 import { MAIL, post, rail, startGuarded, user } from "../../../test/helpers/guarded-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";

@@ -1,5 +1,6 @@
 /**
- * Batches whose lines go to a paid API's own batch endpoint, through the whole gateway, by clients of both dialects.
+ * Batches whose lines go to a paid API's own batch endpoint, through the complete gateway, from clients of both
+ * dialects.
  */
 import { toFile } from "openai";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -104,7 +105,7 @@ const idsOf = (lines: readonly Json[]) => lines.map(({ custom_id }) => custom_id
 const rows = async (): Promise<Json[]> =>
   ((await (await call("/admin/ledger/requests", undefined, ADMIN)).json()) as Json).data;
 const pathsOf = ({ asked }: ProviderServer) => asked.map(({ method, url }) => `${method} ${url.split("?")[0]}`);
-/** Dollars that the key has spent today, and those that are reserved. */
+/** Dollars that the key has spent today, and dollars that are reserved. */
 async function budget(): Promise<readonly [number, number]> {
   const { scopes } = (await (await call("/v1/key")).json()) as Json;
   const { spent, reserved } = scopes.find(({ budgets }: Json) => budgets.day !== undefined).budgets.day;
@@ -127,7 +128,7 @@ describe("OpenAI's", () => {
     expect(pathsOf(openai)).not.toContain("POST /v1/chat/completions");
     await until(() => (openaiBatches.files.size === 0 ? true : undefined));
     expect(openaiBatches.deleted.get("file-in1")).toContain('"model":"gpt-5.2"');
-    // 12 fresh tokens at $1, 9 of output at $10 a million, and half of it.
+    // 12 fresh tokens at $1 and 9 output tokens at $10 a million, at half price.
     const booked = await rows();
     expect(booked.map(({ outcome, status }) => [outcome, status]).sort()).toEqual([
       ["answered", 200],
@@ -289,7 +290,7 @@ describe("Anthropic's", () => {
     anthropicBatches.nextLost = "broken";
     const id = await create([line("a", "claude")]);
     await until(() => (anthropicBatches.batches.length === 1 ? true : undefined));
-    // Another of the account's batches, with as many lines, comes before it in the list.
+    // The list has another batch of the account, with as many lines, before this one.
     const other = { model: "claude-opus-4-6", max_tokens: 5, messages: [{ role: "user", content: "Hi" }] };
     await fetch(`${anthropic.url}/v1/messages/batches`, {
       method: "POST",
@@ -304,7 +305,7 @@ describe("Anthropic's", () => {
 
 test("nothing is sent that a budget does not pay for", async () => {
   await gateway[Symbol.asyncDispose]();
-  // Three prompts and answers of at most 50 tokens cost $0.001257 at half of the price.
+  // Three prompts and answers of at most 50 tokens cost $0.001257 at half price.
   gateway = await start("0.0012");
   const lines = ["a", "b", "c"].map((each) => line(each, "gpt"));
   const { errors } = await ended(await create(lines));

@@ -1,4 +1,4 @@
-/** What lines cost that a paid API's own batch endpoint has answered, whatever has changed while they were there. */
+/** The cost of lines that a paid API's batch endpoint answers, whatever changes in the meantime. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -21,7 +21,7 @@ import { parseConfig } from "../config/read-config.js";
 const KEY = "sk-test-0123456789abcdef";
 const ADMIN = "boss-0123456789";
 const SHOP = "sk-shop-0123456789";
-/** Of one line: 12 fresh tokens at $1, 9 of output at $10 a million, and half of it. */
+/** One line: 12 fresh tokens at $1 and 9 output tokens at $10 a million, at half price. */
 const LINE_DOLLARS = 0.000051;
 
 let batches: OpenaiBatches;
@@ -29,7 +29,7 @@ let provider: ProviderServer;
 let gateway: Gateway;
 let folder: string;
 
-/** Of tokens of a model that no list of prices has. */
+/** Tokens of a model without a list price. */
 const PRICE: object = { input: "1", output: "10", "cache-read": "0" };
 
 const configOf = (more: object = {}, isHanded = true, price: object | undefined = PRICE) => ({
@@ -71,7 +71,7 @@ async function call(path: string, { body, key = SHOP, method }: { body?: object;
   return (await response.json().catch(() => undefined)) as Json;
 }
 
-/** A batch of one line, which the provider runs, and ends only when it is no longer held. */
+/** A batch of one line that the provider runs; it ends when the test sets `isHeld` to false. */
 async function begin(key = SHOP, content = "Say hello"): Promise<string> {
   batches.isHeld = true;
   const body = { model: "gpt", messages: [{ role: "user", content }], max_tokens: 50 };
@@ -99,7 +99,7 @@ async function reload(config: object): Promise<void> {
   await gateway.fleet.reload(parseConfig(stringify({ port: 0, ...config }), "millrace.yaml", process.env), machine);
 }
 
-/** Dollars spent of a scope's day, once nothing is reserved any more. */
+/** Dollars that a scope has spent today, once no dollars are reserved. */
 async function spent(key = SHOP, kind?: string): Promise<number> {
   return await until(async () => {
     const { scopes } = await call("/v1/key", { key });

@@ -1,6 +1,6 @@
 /**
- * Lines of batches that a provider's batch endpoint answers, in a fleet: made into the provider's requests before they
- * are handed over, and answered from its results.
+ * Lines of batches that a provider's batch endpoint answers, in a fleet: turns them into the provider's requests before
+ * they are handed over, and answers them from its results.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
@@ -27,7 +27,7 @@ interface HandedLinesOptions {
   readonly config: () => FleetConfig;
   readonly pool: UpstreamPool;
   readonly prices: HandedPrices;
-  /** The model that a name stands for. */
+  /** Resolves a name to a model. */
   readonly nameOf: (name: string) => string;
   readonly proxy: () => RunningProxy;
   readonly policies: () => HandedPolicies | undefined;
@@ -39,7 +39,7 @@ interface Place {
   readonly provider: Provider;
 }
 
-/** Where an answer reports no usage. */
+/** For answers that report no usage. */
 const BYTES_PER_TOKEN = 3;
 const NOWHERE: AnswerSink = {
   begin: () => {},
@@ -77,13 +77,13 @@ export class HandedLines implements HandedModels {
       const model = target.modelName ?? request.model;
       const asked = providerRequest(provider, target.url, model, request, new Date());
       const path = `/v1${asked.path.slice(provider.basePath.length)}`;
-      // The key is not kept on the disk.
+      // The key does not go to the disk.
       const headers = Object.fromEntries(
         Object.entries(asked.headers).filter(([name]) => name.startsWith("anthropic-")),
       );
       const price = this.options.prices.priceOf(upstream.model, request.record.rate);
       prepared = { path, headers, body: asked.body, price, estimate: limits.estimateOf(request) };
-      // There is no answer yet, and nobody gets this one.
+      // No answer exists yet, so this one reaches nobody.
       return { kind: "cancelled" };
     });
     await this.#submit(line, handle, NOWHERE);
@@ -99,7 +99,7 @@ export class HandedLines implements HandedModels {
       answer.isTaken = true;
       return this.#answered(place, request, answer, inner);
     });
-    // The provider has answered: what the caller may ask now does not matter any more.
+    // The provider has answered, so the caller's present rights no longer matter.
     if (!(answer instanceof MillraceError)) line.record.agreedPrice = answer.price;
     const { tokenModels: _, allowsModel: __, ...caller } = line.caller;
     try {
@@ -131,7 +131,7 @@ export class HandedLines implements HandedModels {
       translation.begin(status, { "content-type": "application/json" });
       const bytes = Buffer.concat([translation.push(body), translation.end()]);
       const { failure } = translation;
-      // The provider charges for answers that cannot be translated, too.
+      // The provider also charges for answers that cannot be translated.
       const counts = new AnswerCounts(true, failure === undefined ? translation : undefined);
       counts.reader?.push(failure === undefined ? bytes : body);
       attempt.firstByteMs = performance.now();
@@ -172,7 +172,7 @@ export class HandedLines implements HandedModels {
     throw new MillraceError("model_not_found", `expected a paid API behind ${model.slice(0, 80)}, got none`);
   }
 
-  /** All files of a model go to the first of its accounts, which alone knows the batches that it has. */
+  /** All files of a model go to its first account, since only that account knows its batches. */
   #placeOf(model: string): Place | undefined {
     const [upstream] = this.options.pool.upstreams(model);
     const target = upstream?.target;

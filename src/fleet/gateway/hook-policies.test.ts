@@ -1,4 +1,4 @@
-/** Guardrails on answers, whole and streamed, and checkers, through the real proxy, on every API. */
+/** Guardrails on complete and streamed answers, and checkers, through the real proxy, on every API. */
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -109,7 +109,7 @@ const STREAMS: readonly (readonly [string, string, object, Streamed, (events: re
   ],
 ];
 
-/** Writes the bytes in chunks that do not keep to events. */
+/** Writes the bytes in chunks that ignore the events' bounds. */
 function streaming(events: readonly object[], chunkBytes = 1_000_000): Behaviour {
   const isOpenAi = !("type" in events[0]!);
   const bytes = Buffer.from(events.map(event).join("") + (isOpenAi ? "data: [DONE]\n\n" : ""));
@@ -154,7 +154,7 @@ describe.each(STREAMS)("a stream of %s", (_, path, body, streamed, textIn) => {
       beginStream(outgoing);
       const [head = {}, ...rest] = streamed(["a word, ", "then john@exam", "ple.com, and ", "more"]);
       for (const each of [head, ...rest.slice(0, 4)]) outgoing.write(event(each));
-      // It would go on for ever.
+      // The upstream's stream has no end.
       const timer = setInterval(() => outgoing.write(": still here\n\n"), 5);
       outgoing.on("close", () => clearInterval(timer));
     });
@@ -228,7 +228,7 @@ describe("whole answers", () => {
       status: 404,
       json: { error: { message: "no" } },
     });
-    // No client's wish makes an engine compress an answer; one that does so all the same cannot be searched.
+    // The gateway never asks an engine to compress; a compressed answer cannot be searched.
     fleet.standIns[0]!.behave = (_, outgoing) => {
       outgoing.writeHead(200, { "Content-Encoding": "gzip", "Content-Type": "application/octet-stream" }).end("x");
     };
@@ -244,7 +244,7 @@ describe("a checker", () => {
     server = createServer(async (incoming, outgoing) => {
       let text = "";
       for await (const chunk of incoming) text += chunk;
-      // The gateway has left.
+      // The gateway has closed the connection.
       if (incoming.errored !== null || text === "") return;
       asked.push({ ...JSON.parse(text), key: incoming.headers.authorization });
       const value = answer(asked.at(-1));

@@ -1,4 +1,4 @@
-/** Makes the policies of `hooks` from the configuration. */
+/** Creates the policies of `hooks` from the configuration. */
 import { join } from "node:path";
 import { Checker } from "../../gateway/hooks/checker.js";
 import type { Guard } from "../../gateway/hooks/guard.js";
@@ -31,7 +31,7 @@ export function createGuardrails({ config, models, logger }: HookContext): Guard
   });
 }
 
-/** @returns undefined if no record is sent to Langfuse */
+/** @returns undefined if no records go to Langfuse */
 export function createLangfuse({ config, models, logger }: HookContext): Langfuse | undefined {
   const { langfuse } = config().hooks;
   if (langfuse === undefined) return undefined;
@@ -64,7 +64,7 @@ export function createRecorder({
     metrics.requestsRecorded("lost", count);
     const before = numLost;
     numLost += count;
-    // Once for the first, then whenever they have doubled.
+    // Log the first loss, then each doubling.
     if (Math.floor(Math.log2(before)) < Math.floor(Math.log2(numLost)))
       logger.warn({ err, numLost, folder }, "requests could not be recorded");
   };
@@ -90,7 +90,7 @@ export function createRecorder({
 type RecorderMetrics = Pick<PolicyContext["metrics"], "requestsRecorded">;
 const MS_PER_DAY = 86_400_000;
 
-/** Whether patterns name a model, by the client's name or its own. */
+/** Whether the patterns match a model's name, as the client writes it or its own. */
 function namedBy(globs: readonly string[], models: HookContext["models"]): (name: string) => boolean {
   const isNamed = (name: string) => globs.some((glob) => matchesGlob(glob, name));
   return (name) => isNamed(name) || isNamed(models.resolve(name) ?? name);

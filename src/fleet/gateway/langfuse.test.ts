@@ -22,7 +22,7 @@ interface Collector {
   numAsked: number;
 }
 
-/** @param statuses of the first answers; then 207 */
+/** @param statuses of the first answers; the later ones have 207 */
 async function collector(...statuses: number[]): Promise<Collector> {
   const server = createServer(async (incoming, outgoing) => {
     let text = "";
@@ -160,7 +160,7 @@ test("what does not fit the queue is dropped and counted, and what is refused fo
   const collected = await collector(401);
   const { queue, problems } = queueTo(collected.url, 150);
   fill(queue, 400);
-  // The first hundred were on their way.
+  // The first hundred had been sent already.
   const full = queue.numDropped;
   await queue.close();
   expect([full, problems]).toEqual([150, [250]]);

@@ -1,6 +1,6 @@
 /**
  * A ledger has one writer: two gateways on one folder would give the same positions to different requests, and each
- * would take the running requests of the other for lost ones.
+ * would count the other's running requests as lost.
  */
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
@@ -10,15 +10,15 @@ interface LockLogger {
   warn(fields: object, message: string): void;
 }
 
-/** Longer than the lock of a gateway whose machine has died counts as held. */
+/** Longer than the time for which a dead machine's lock counts as held. */
 const LIMIT_MS = 70_000;
 
 /**
- * Waits for the end of a gateway that stops at this moment, or has died on another machine.
+ * Waits for the end of a gateway that is stopping, or that died on another machine.
  *
  * @param folder the data folder
- * @returns gives the lock back
- * @throws storage_locked where another gateway goes on with the ledger
+ * @returns a function that releases the lock
+ * @throws storage_locked if another gateway keeps the ledger
  */
 export async function lockLedger(folder: string, logger: LockLogger, limitMs = LIMIT_MS): Promise<() => void> {
   const onWait = () => logger.warn({ folder }, "another gateway writes the ledger of this folder; waiting for its end");

@@ -394,7 +394,7 @@ test("requests that a killed gateway left open are lost ones after the next star
   const first = await start([silent], { database });
   void first.ask({}).catch(() => {});
   await until(() => first.fleet.standIns[0]!.received.length === 1);
-  // A second gateway on the database of the first, which never gets to write its row.
+  // A second gateway on the database of the first, which never writes its row.
   const config = { file: FILE, database };
   const second = await start([whole], config);
   expect(await page(second)).toMatchObject([{ outcome: "lost", status: 0, tenant: "search", attempts: [] }]);

@@ -1,6 +1,6 @@
 /**
- * Prices and the ledger as the configuration asks for them: the first policy, /admin/ledger, GET /v1/usage, and the
- * deletion of old rows.
+ * Prices and the ledger of the configuration: the first policy, /admin/ledger, GET /v1/usage, and the deletion of old
+ * rows.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -39,7 +39,7 @@ const SWEPT_ROWS = 500;
 const PAUSE_MS = 10;
 
 interface LedgerContext {
-  /** The configuration now. */
+  /** Resolves a client's name to a model. */
   readonly config: () => FleetConfig;
   readonly database: () => Database.Database;
   readonly logger: Logger;
@@ -49,7 +49,7 @@ interface LedgerContext {
   /** The amount that the budgets charged for a request that an earlier process lost. */
   readonly lostCharge?: LostCharge | undefined;
   readonly onAlert?: (alert: Alert) => void;
-  /** Told of each request's row. */
+  /** Called with each request's row. */
   readonly onRow?: (row: RequestRow) => void;
 }
 
@@ -61,9 +61,9 @@ interface Started {
 }
 
 export class Ledger {
-  /** Prices of tokens; present without a ledger too, for budgets. */
+  /** Prices of tokens; budgets need them without a ledger too. */
   readonly prices: ConfiguredPrices;
-  /** Whether the configuration asked for a ledger at the start. */
+  /** Whether the configuration had a ledger at the start. */
   readonly isKept: boolean;
   readonly #meter = new HardwareMeter(() => performance.now());
   #started: Started | undefined;
@@ -83,7 +83,7 @@ export class Ledger {
     this.isKept = context.config().ledger !== undefined;
   }
 
-  /** Opens the ledger that the configuration asks for. To call when no other gateway writes it. */
+  /** Opens the configured ledger. Call it when no other gateway writes to it. */
   open(): void {
     const { config, database: open, logger, modelOf, lostCharge, onRow, onAlert } = this.context;
     const epochMs = () => Date.now();
@@ -118,7 +118,7 @@ export class Ledger {
     await this.#started?.store.written();
   }
 
-  /** Undefined where the configuration asks for none. */
+  /** Undefined without configured alerts. */
   get alerts(): AlertWatch | undefined {
     return this.#started?.alerts;
   }
@@ -140,7 +140,7 @@ export class Ledger {
         );
   }
 
-  /** Answers GET /v1/usage. @returns whether the request is that */
+  /** Answers GET /v1/usage. @returns whether the request has this path */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
     const { database } = this.#started ?? {};
     const [path, search = ""] = (incoming.url ?? "").split("?", 2);
@@ -166,7 +166,7 @@ export class Ledger {
     return true;
   }
 
-  /** Call after the last request and before the database closes. */
+  /** Call it after the last request and before the database closes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
@@ -217,7 +217,7 @@ function alertRules({
     })),
     coolDownMs: coolDown,
     minRequests,
-    // A threshold of judgement, not an account.
+    // A threshold needs no exact amount.
     minCost: Number(minCost) / 1e9,
   };
 }
@@ -225,7 +225,7 @@ function alertRules({
 function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig): BookSettings {
   return {
     models: new Map(models.map((model) => [model.name, pricingOf(model, hardwarePrice)])),
-    // A canary's requests cost the same as its model's.
+    // A canary's requests cost as much as its model's.
     prices: new Map(
       prices.flatMap(({ model, ...amounts }) => [model, canaryName(model)].map((name) => [name, ownPrice(amounts)])),
     ),
@@ -237,18 +237,18 @@ const thousandthsOf = (share: number): bigint => BigInt(Math.round(share * 1000)
 
 function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | undefined): ModelPricing {
   const { name, engine, attach, price, hardwarePrice, provider } = model;
-  // The hour of an API costs nothing here.
+  // The price per hour is for own hardware, not for APIs.
   const isApi = isProviderEngine(engine);
   return {
     price: price && ownPrice(price),
     nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),
     listNames: isApi ? [...attach.flatMap(({ modelName }) => modelName ?? []), name] : [],
-    // Whatever batch-endpoint says now: lines that are under way there cost the same when they end.
+    // Independent of batch-endpoint now: lines already handed over cost the same when they end.
     batchThousandths: isApi ? thousandthsOf(provider.batchPriceShare) : undefined,
   };
 }
 
-/** The version says all there is, since the configuration may have changed when it is read. */
+/** The version states the amounts, since the configuration may have changed when the version is read. */
 function ownPrice(amounts: Amounts): Price {
   const price = priceFrom("", amounts);
   return { ...price, version: `configured: ${amountsText(price)}` };

@@ -1,6 +1,6 @@
 /**
- * Limits of answers through the real proxy: what the upstream gets, what the ledger and the metrics say, and what the
- * next process knows.
+ * Length limits through the real proxy: the upstream's request, the ledger, the metrics, and the state of the next
+ * process.
  */
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** Answers of 40 tokens, or as many as the limit allows, in each API. */
+/** Answers of 40 tokens, or fewer if the limit is lower, in each API. */
 const forty: Behaviour = ({ body, path }, outgoing) => {
   const limit = (body.max_tokens ?? body.max_completion_tokens ?? 40) as number;
   const [output, isCut] = [Math.min(40, limit), limit < 40];
@@ -128,7 +128,7 @@ test("the ledger's answers that tell nothing of their length are left out", asyn
   closing.pop();
   const next = await start("max-tokens: {default: auto}, ", database);
   const limit = await next.ask();
-  // Four answers have forty tokens together.
+  // Four answers have forty tokens in total.
   expect(limit).toBeGreaterThanOrEqual(15);
   expect(limit).toBeLessThan(20);
 });

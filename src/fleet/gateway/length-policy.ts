@@ -1,6 +1,4 @@
-/**
- * Makes the policy of answers' lengths from the configuration. Answers of earlier processes are read from the ledger.
- */
+/** Creates the policy of answers' lengths from the configuration. The ledger has the answers of earlier processes. */
 import { REQUESTS } from "../../gateway/ledger/ledger-tables.js";
 import { type EarlierAnswer, LengthPolicy, type LengthRules } from "../../gateway/lengths/length-policy.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -14,7 +12,7 @@ type ModelOf = (name: string) => string;
 /** Reading them takes some hundredths of a second, once. */
 const MAX_EARLIER = 20_000;
 
-/** The policy is always there, since a reload may set rules; without rules it costs a request a look at a map. */
+/** The policy always exists, since a reload may set rules; without rules, a request costs one map look-up. */
 export function createLengths(context: PolicyContext): LengthPolicy {
   const { config, models, metrics } = context;
   const modelOf: ModelOf = (name) => models.resolve(name) ?? name;
@@ -26,11 +24,11 @@ export function createLengths(context: PolicyContext): LengthPolicy {
   });
 }
 
-/** The model, route or cascade that a client's name stands for. */
+/** Resolves a client's name to a model, route or cascade. */
 const entryOf = ({ models, routes, cascades }: FleetConfig, asked: string, model: string) =>
   routes.find(isNamed(asked)) ?? cascades.find(isNamed(asked)) ?? models.find(({ name }) => name === model);
 
-/** A name's own rules, under the lowest cap of the models behind it. */
+/** A name's own rules, with the lowest cap of the models behind it. */
 function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
   const entry = entryOf(config, asked, modelOf(asked));
   if (entry === undefined) return undefined;
@@ -43,8 +41,8 @@ function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
 }
 
 /**
- * Answers to requests that set no limit, from the oldest kept row on, because older answers lose weight. Rows of
- * earlier versions do not say whether a request had a limit.
+ * Answers to requests without a limit, oldest kept row first, because older answers lose weight. Rows of earlier
+ * versions do not record whether a request had a limit.
  */
 function earlierAnswers({ config, database }: PolicyContext, modelOf: ModelOf): EarlierAnswer[] {
   if (config().ledger === undefined) return [];

@@ -18,7 +18,7 @@ const spec = (change: Partial<ModelSpec> = {}) =>
 const own = (n: number, fields = {}) => upstreamOf(`m-${n}`, { engine: "millrace", starts: 1, ...fields });
 const none: ReadonlyMap<string, string> = new Map();
 
-/** Waits until files have been read. */
+/** Waits until the files are read. */
 async function settled(versions: ModelVersions): Promise<string | undefined> {
   await until(() => versions.of("m") !== undefined, "the version");
   return versions.of("m");
@@ -51,7 +51,7 @@ describe("the version of a model", () => {
     expect(versions.of("m")).toBeUndefined();
     const two = await settled(versions);
     expect(two).not.toBe(one);
-    // The weights of before are the model of before.
+    // With the former weights, the model is the former model again.
     writeFileSync(weights, "w".repeat(1000));
     pool.change("m-0", { starts: 3 });
     expect(await settled(versions)).toBe(one);

@@ -1,6 +1,6 @@
 /**
- * The identity of what answers under a model's name: engine, settings and weights. It changes with every reload and
- * every other file of weights, so that no kept answer outlives the model that gave it.
+ * The identity of the engine, settings and weights that answer under a model's name. It changes with every reload and
+ * every change of a weight file, so that no kept answer outlives its model.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { stat } from "node:fs/promises";
@@ -26,22 +26,22 @@ interface Known {
   readonly spec: ModelSpec;
   /** The operator's `version` of the model, for changes that the gateway cannot see. */
   readonly word: string | undefined;
-  /** Hash of the settings that its processes are started with. */
+  /** Hash of the settings for starting its processes. */
   readonly settings: string;
-  /** Undefined: has to be made; null: unknown now. */
+  /** Undefined: not computed yet; null: unknown now. */
   version: string | null | undefined;
-  /** The files of its own instances, also after they have been unloaded. */
+  /** The files of its own instances, also after they are unloaded. */
   lastPrint: string | undefined;
 }
 
 export class ModelVersions {
   readonly #models = new Map<string, Known>();
   readonly #starts = new Map<string, Start>();
-  /** Changes with every run of the gateway: what happened to servers of others in between is unknown. */
+  /** Differs in every run of the gateway: changes on attached servers between two runs are unknown. */
   readonly #run = randomUUID();
   readonly #endWatch: () => void;
 
-  /** @param pool of models by their own names */
+  /** @param pool models by their own names */
   constructor(
     private readonly pool: UpstreamPool,
     private readonly printOf: (spec: ModelSpec) => Promise<string | undefined> = filesOf,
@@ -73,7 +73,7 @@ export class ModelVersions {
     }
   }
 
-  /** @returns undefined while it is unknown, or while instances differ */
+  /** @returns undefined while the version is unknown, or while instances differ */
   of(model: string): string | undefined {
     const known = this.#models.get(model);
     if (known === undefined) return undefined;
@@ -94,7 +94,7 @@ export class ModelVersions {
     const start: Start = { starts, print: undefined };
     this.#starts.set(id, start);
     const { spec, word } = known;
-    // Without files to read, and without the operator's version, each start counts as another model.
+    // Without files to read and without the operator's version, each start counts as a new model.
     const unseen = word === undefined ? `${this.#run} ${id} ${starts}` : "";
     const print = isAttached(id, spec) ? Promise.resolve(unseen) : this.printOf(spec).then((files) => files ?? unseen);
     void print
@@ -109,7 +109,7 @@ export class ModelVersions {
   #version(known: Known): string | undefined {
     const { spec, settings } = known;
     const all = this.pool.upstreams(spec.name);
-    // An attached server counts even while it does not answer, so that its pauses do not change the version.
+    // An attached server counts even while it is silent, so that its pauses do not change the version.
     const attached = all.filter(({ id }) => isAttached(id, spec)).map(({ id }) => this.#starts.get(id)?.print ?? null);
     const own = all.filter(({ id, state }) => !isAttached(id, spec) && ANSWERING.includes(state));
     const prints = new Set(own.map(({ id }) => this.#starts.get(id)?.print));
@@ -123,7 +123,7 @@ export class ModelVersions {
 
 const isAttached = (id: string, { name }: ModelSpec): boolean => id.startsWith(`${name}-attached-`);
 
-/** Everything of a model's description that its answers may depend on. */
+/** All parts of a model's description that may affect its answers. */
 function settingsOf({ name, engine, program, options, args, env, attach = [] }: ModelSpec): unknown {
   const { maxNumSeqs, threads, kvCacheMemoryBytes, model, apiKey, ...rest } = options;
   const own = engine === "millrace" ? [packageVersion(), process.arch, cpus()[0]?.model] : [];
@@ -132,8 +132,8 @@ function settingsOf({ name, engine, program, options, args, env, attach = [] }: 
 }
 
 /**
- * The files that a model's description names.
- * @returns undefined if the model is not a file or folder here, but a name that the engine downloads
+ * The files in a model's description.
+ * @returns undefined if the model is a name for the engine to download, not a local file or folder
  */
 async function filesOf({ options, args, program }: ModelSpec): Promise<string | undefined> {
   const weights = await printOf(options.model);

@@ -1,4 +1,4 @@
-/** What goes wrong with paid APIs: errors, hostile answers, requests that a provider has no words for. */
+/** Failures of paid APIs: errors, hostile answers, and requests that a provider cannot express. */
 import { afterEach, describe, expect, test } from "vitest";
 import { startAnthropicServer } from "../../../test/helpers/providers/anthropic-server.js";
 import { awsFrame, startBedrockServer } from "../../../test/helpers/providers/bedrock-server.js";

@@ -1,4 +1,4 @@
-/** Keys of paid APIs: where they go, what is said of them, and when one that is used up is left alone. */
+/** Keys of paid APIs: the requests that carry them, the messages about them, and the rest for one that is used up. */
 import { spawnSync } from "node:child_process";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -206,7 +206,7 @@ describe("keys", () => {
     const gateway = await gatewayOf([openaiModel(server.url, [KEY, OTHER_KEY])], {
       routing: { policy: "round-robin" },
     });
-    // Whichever key comes first is refused.
+    // The first key is refused, whichever it is.
     server.next.push({
       status: 429,
       headers: { "retry-after": "30" },

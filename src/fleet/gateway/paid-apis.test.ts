@@ -1,6 +1,5 @@
 /**
- * Paid APIs behind the gateway, asked by the official clients of both dialects: whole answers, streams and loops of
- * tools.
+ * Paid APIs behind the gateway, with the official clients of both dialects: complete answers, streams and tool loops.
  */
 import type Anthropic from "@anthropic-ai/sdk";
 import type OpenAI from "openai";
@@ -101,7 +100,7 @@ const messagesTool: Anthropic.Tool = {
   input_schema: parameters as Anthropic.Tool.InputSchema,
 };
 const system = "Be brief.";
-/** The client adds this to whole answers only. */
+/** The client adds this only to complete answers. */
 const textOf = ({ output }: OpenAI.Responses.Response): string =>
   output
     .map((item) => (item.type === "message" ? item.content.map((part) => "text" in part && part.text) : ""))
@@ -380,7 +379,7 @@ test("what each attempt used is counted apart, whatever the provider's way of co
     });
     return [usage!.prompt_tokens, usage!.prompt_tokens_details!.cached_tokens, usage!.completion_tokens];
   };
-  // Anthropic and Bedrock count 12 fresh, 8 read and 4 written; OpenAI and Google 20, of which 8 were read.
+  // Anthropic and Bedrock report 12 fresh, 8 read and 4 written tokens; OpenAI and Google 20, of which 8 were read.
   for (const model of ["anthropic", "bedrock", "invoke"]) expect(await counted(model)).toEqual([24, 8, 9]);
   for (const model of ["openai", "azure", "google"]) expect(await counted(model)).toEqual([20, 8, 9]);
 });

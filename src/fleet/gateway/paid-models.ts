@@ -1,4 +1,4 @@
-/** The names that lead to paid APIs, and the field that bounds their chats. */
+/** The names that lead to paid APIs, and the field that limits their answers. */
 import { isProviderEngine } from "../config/provider-conflicts.js";
 import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
@@ -13,7 +13,7 @@ export const paidModels = ({ config, models }: Pick<PolicyContext, "config" | "m
     }),
   );
 
-/** Engines of ours may pass over OpenAI's newer name. */
+/** Our own servers and attached engines may ignore OpenAI's newer name. */
 export function maxTokensField(
   context: Pick<PolicyContext, "config" | "models">,
 ): (name: string) => "max_tokens" | "max_completion_tokens" {

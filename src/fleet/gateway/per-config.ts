@@ -1,6 +1,6 @@
 import type { FleetConfig } from "../config/schema.js";
 
-/** Remembers the result for a name while the configuration stays the same, since every request needs it. */
+/** Caches the result for each name until the configuration changes, since every request needs it. */
 export function perConfig<T>(
   config: () => FleetConfig,
   find: (name: string, config: FleetConfig) => T,

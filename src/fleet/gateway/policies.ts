@@ -1,4 +1,4 @@
-/** The gateway's policies as the configuration asks for them, from the first to see a request to the last. */
+/** The gateway's policies for a configuration, in the order in which they see a request. */
 import { usageAsker } from "../../gateway/ask-usage.js";
 import { HandedLimits } from "../../gateway/budget/handed-limits.js";
 import type { Policy } from "../../gateway/pipeline.js";
@@ -12,15 +12,15 @@ import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
 /**
- * Lines that a provider's batch endpoint answers pass some of the policies twice: those that may refuse or change a
- * request before it is handed over, and those that look at an answer and account for it when it has come. Caches are
- * not asked, and a handed model is asked by its own name, so that no route chooses.
+ * Lines for a provider's batch endpoint pass some policies twice. Before the hand-over, policies may refuse or change
+ * the request; afterwards they inspect and charge the answer. Lines skip caches, and name the model itself, so that no
+ * route chooses.
  */
 export interface HandedPolicies {
   readonly limits: HandedLimits;
   readonly preparing: readonly Policy[];
   readonly booking: readonly Policy[];
-  /** Resolves when kill -9 can take no charge and no row of the ledger away that was booked so far. */
+  /** Resolves when the charges and ledger rows so far survive kill -9. */
   readonly booked: () => Promise<void>;
 }
 
@@ -30,10 +30,11 @@ interface Policies {
 }
 
 /**
- * A policy that the configuration does not ask for is left out, so that requests pay for nothing. The caches stand
- * behind the routes, and know the model that is asked. What changes a body for the upstream stands behind the caches:
- * they, and retries, know the client's request. A cascade asks two models at once, within one reservation of money, and
- * so behind the budgets.
+ * Policies that the configuration does not ask for are left out, so that requests do not pay for them. The caches stand
+ * behind the routes, and know the chosen model. Policies that change a body for the upstream stand behind the caches,
+ * so
+ * that caches and retries see the client's request. A cascade asks two models at once within one reservation of money,
+ * so it stands behind the budgets.
  */
 export async function createPolicies(context: PolicyContext): Promise<Policies> {
   const { config, models, ledger, observing, virtual, canary } = context;
@@ -54,7 +55,7 @@ export async function createPolicies(context: PolicyContext): Promise<Policies> 
     limits,
     createIdempotency(context),
     ...virtual.routing,
-    // Before the caches, which keep answers of the canary apart, and again for the models of a cascade.
+    // Before the caches, which keep the canary's answers apart, and again for the models of a cascade.
     canary,
     createExactCache(context),
     createSemanticCache(context),
@@ -70,7 +71,7 @@ export async function createPolicies(context: PolicyContext): Promise<Policies> 
     handed: {
       limits: handedLimits,
       preparing: whole([access, guardrails, handedLimits.preparing, lengths]),
-      // What the provider has answered is charged, whatever guardrails say of it.
+      // The provider's answer is charged even if guardrails reject it.
       booking: [
         ...observing,
         ...whole([langfuse?.outer, recorder?.outer, handedLimits.booking]),

@@ -16,16 +16,16 @@ import type { VirtualModels } from "./virtual-models.js";
 
 /** The policies' view of the models. */
 interface ModelDirectory {
-  /** The model that a client's name stands for. */
+  /** Resolves a client's name to a model. */
   resolve(name: string): string | undefined;
   engine(model: string): EngineName | undefined;
-  /** @param models any of which may get the prompt */
+  /** @param models models that may get the prompt */
   promptFacts(models: readonly string[]): PromptFacts;
-  /** Identity of what answers under a model's own name; undefined while that is unknown. */
+  /** Identity of the engine and weights behind a model's own name; undefined while unknown. */
   version(model: string): string | undefined;
 }
 
-/** Counts what policies did. */
+/** Counts the policies' actions. */
 interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
   answerEnded(name: string, limit: LimitSource, isTruncated: boolean): void;
@@ -33,20 +33,20 @@ interface PolicyMetrics {
 }
 
 export interface PolicyContext {
-  /** The configuration now: a reload replaces it. */
+  /** The current configuration; a reload replaces it. */
   readonly config: () => FleetConfig;
   readonly dataFolder: string;
-  /** The gateway's database, opened at the first use. */
+  /** The gateway's database; the first use opens it. */
   readonly database: () => Database.Database;
-  /** The databases of what can be made again, opened at the first use. */
+  /** The databases of data that can be created again; the first use opens them. */
   readonly cacheDatabase: (kind: CacheKind) => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
-  /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
+  /** Sends one of the gateway's own requests through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
   readonly ledger: Ledger;
-  /** Policies that only look: the ledger, and the sampling of answers. They see what clients see. */
+  /** Policies that only observe: the ledger, and the sampling of answers. They see the same as clients. */
   readonly observing: readonly Policy[];
   readonly virtual: VirtualModels;
   /** Shares a model's requests with its canary. */

@@ -1,4 +1,4 @@
-/** The address of an attached server, and for a paid API how it is asked. */
+/** The address of an attached server, and a paid API's form of requests. */
 
 import { defaultUrl, type Provider } from "../../gateway/dialects/provider.js";
 import { isProbed, isProviderEngine } from "../config/provider-conflicts.js";
@@ -11,7 +11,7 @@ type Address = Pick<UpstreamTarget, "url" | "apiKey" | "provider" | "maxConcurre
 export function targetOf({ engine, provider: asked }: ModelEntry, each: Attachment): Address {
   const { maxConcurrency } = each;
   const apiKey = each.apiKey?.reveal();
-  // The configuration has been checked: an engine without a default address has one of its own.
+  // The checked configuration has an address for every engine without a default one.
   const { origin, pathname } = new URL(
     (each.url ?? (isProviderEngine(engine) ? defaultUrl(engine, each.awsRegion) : undefined))!,
   );

@@ -1,4 +1,4 @@
-/** What comes after an answer through the real proxy: feedback, retries, and drift of all of them. */
+/** After an answer through the real proxy: feedback, retries, and their drift. */
 import { expect, test } from "vitest";
 import { chat } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
@@ -65,7 +65,7 @@ test("a session that asks the same again soon is a retry of the answer before", 
   await ask("Where is  it?", "ann");
   await ask("where is it?", "ann");
   await ask("And when?", "ann");
-  // Another tenant's session of the same name is another one, and so is one without a name.
+  // A session of the same name is another one for another tenant, and so is a missing name.
   await ask("And when?", "ann", "sk-shop");
   await gateway.ask("And when?");
   await until(() => gateway.numSamples() === 5);
@@ -124,7 +124,7 @@ test("a model that begins to decline is an alarm with the change that it came wi
   expect(report.find(({ check }) => check === "length")).toMatchObject({ state: "steady", drift: null });
   expect(gateway.part.counts()!.drifted).toContainEqual(expect.objectContaining({ model: "m", name: "refusal" }));
   const metrics = gateway.alerts().map(({ metric, model, tenant }) => [metric, model, tenant]);
-  // Of all tenants, and of the one that there is.
+  // One alert over all tenants, and one for the only tenant.
   expect(metrics.sort()).toEqual([
     ["quality_refusal", "m", ""],
     ["quality_refusal", "m", "search"],

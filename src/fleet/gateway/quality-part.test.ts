@@ -1,4 +1,4 @@
-/** Sampling through the real proxy: what clients get, and what is kept. */
+/** Sampling through the real proxy: the clients' answers, and the kept samples. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

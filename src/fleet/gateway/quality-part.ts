@@ -1,7 +1,4 @@
-/**
- * The quality of production traffic as the configuration asks for it: its policy, POST /v1/feedback, and the
- * administrator's paths.
- */
+/** The quality of production traffic, as configured: its policy, POST /v1/feedback, and the administrator's paths. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";
 import type { Logger } from "pino";
@@ -23,14 +20,14 @@ const FEEDBACK_PATH = "/v1/feedback";
 const BODY_LIMITS = { maxBodyBytes: 64 * 1024, bodyTimeoutMs: 10_000 };
 
 interface QualityContext {
-  /** The configuration at the start. */
+  /** Configuration at the start. */
   readonly config: FleetConfig;
   readonly database: () => Database.Database;
   readonly logger: Logger;
-  /** The model, or the virtual one, that a client's name stands for. */
+  /** Resolves a client's name to a model or virtual model. */
   readonly modelOf: (name: string) => string | undefined;
   readonly versionOf: (model: string) => string | undefined;
-  /** Name of the header that names a request's session, in lower case: a reload may change it. */
+  /** Lower-case name of the header with a request's session; a reload may change it. */
   readonly sessionHeader: () => string;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
   readonly onAlert?: (alert: Alert) => void;
@@ -91,17 +88,17 @@ export class QualityPart {
     return this.#quality === undefined ? [] : [this.#quality.policy];
   }
 
-  /** Paths under /admin; undefined where nothing is sampled. */
+  /** Paths under /admin; undefined without sampling. */
   adminApp(): Hono | undefined {
     return this.#quality && createQualityApp(this.#quality, this.#epochMs);
   }
 
-  /** Undefined where nothing is sampled. */
+  /** Undefined without sampling. */
   counts(): QualityCounts | undefined {
     return this.#quality?.counts();
   }
 
-  /** Answers POST /v1/feedback. @returns whether the request is that */
+  /** Answers POST /v1/feedback. @returns whether the request has this path */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
     if ((incoming.url ?? "").split("?", 1)[0] !== FEEDBACK_PATH) return false;
     this.#give(incoming)
@@ -114,7 +111,7 @@ export class QualityPart {
     return true;
   }
 
-  /** Call after the last request and before the database closes. */
+  /** Call it after the last request and before the database closes. */
   async close(): Promise<void> {
     await this.#quality?.close();
   }

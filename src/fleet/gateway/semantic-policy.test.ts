@@ -1,6 +1,7 @@
 /**
- * The semantic cache in a whole fleet: configuration, vectors of a model of the fleet, shadow, service, reports and the
- * administrator's page.
+ * The semantic cache in a complete fleet: configuration, vectors from a model of the fleet, shadow, service, reports
+ * and
+ * the administrator's page.
  */
 import { afterEach, expect, test } from "vitest";
 import {
@@ -42,7 +43,7 @@ test("hits are served once 300 judged ones have met the bound, streamed as strea
   expect((await running.status()).trust).toMatchObject({ judged: 300, wrong: 0, is_earned: true });
   const before = numAsked();
   let hit = await ask("What's the root of 1005?");
-  // One in a hundred is an audit.
+  // One in a hundred hits is an audit.
   while (hit.header("x-millrace-cache") === null) hit = await ask("What's the root of 1005?");
   expect(hit.header("x-millrace-cache")).toBe("hit");
   expect(hit.header("x-millrace-cache-kind")).toBe("semantic");
@@ -51,7 +52,7 @@ test("hits are served once 300 judged ones have met the bound, streamed as strea
   expect(JSON.parse(hit.text).id).not.toBe("chatcmpl-0123456789abcdef");
   expect(numAsked()).toBeLessThan(before + 3);
 
-  // Everything but the question is the namespace.
+  // All fields but the question are part of the namespace.
   for (const fields of [
     { temperature: 0.5 },
     { max_tokens: 7 },
@@ -99,7 +100,7 @@ test("the trust, the answers and the end of both outlast the process; audits tha
     trust: { judged: 300 },
   });
   isChanged = true;
-  // Every hit is an audit, and each finds another answer.
+  // Every hit is an audit, and each audit finds a different answer.
   for (let n = 1000; n < 1005; n++) await second.ask(`What's the root of ${n}?`);
   const broken = await second.until(({ state }) => state === "disabled");
   expect(broken.trust.audited_wrong).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Makes the semantic cache from the configuration: its vectors and judges are requests to models of this fleet. */
+/** Creates the semantic cache from the configuration: it asks models of this fleet for vectors and judgements. */
 import { createHash, randomUUID } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import { limitedText } from "../../core/limited-text.js";
@@ -35,7 +35,7 @@ export function createSemanticCache(context: PolicyContext): SemanticCache | und
 }
 
 interface Known {
-  /** Hash of all that the cache was made of. */
+  /** Hash of all settings that the cache was created from. */
   readonly made: string;
   readonly cached: CachedModel;
 }
@@ -49,7 +49,7 @@ class ModelCaches {
     return [...this.#known.values()].map(({ cached }) => cached.cache);
   }
 
-  /** @returns undefined too while it is not known what answers, or what makes the vectors */
+  /** @returns undefined also while the version of the model or of the embedder is unknown */
   of(name: string): CachedModel | undefined {
     const { config, models } = this.context;
     const model = models.resolve(name);
@@ -59,7 +59,7 @@ class ModelCaches {
     const [version, embedderVersion] = [models.version(model), models.version(embedderModel ?? "")];
     if (version === undefined || embedderVersion === undefined) return undefined;
     const embedder = `${embedderModel} ${embedderVersion}`;
-    // The settings' JSON hides secrets.
+    // The settings' JSON hides secrets, so the key is added.
     const made = hashOf(model, embedder, settings, settings.judge?.apiKey?.reveal());
     const known = this.#known.get(model);
     if (known?.made === made) return known.cached.version === version ? known.cached : this.#renew(known, version);
@@ -69,7 +69,7 @@ class ModelCaches {
     return cached;
   }
 
-  /** Other weights: older answers are in other namespaces, and what the cache has learned about questions stays. */
+  /** For new weights: older answers are in other namespaces, and the cache keeps its knowledge about questions. */
   #renew({ made, cached }: Known, version: string): CachedModel {
     const renewed = { ...cached, version };
     this.#known.set(cached.model, { made, cached: renewed });
@@ -78,7 +78,7 @@ class ModelCaches {
 
   #create(model: string, embedderName: string, settings: Settings): ModelCache {
     const { cacheDatabase, database, logger } = this.context;
-    // Questions and answers can be made again; judgements on them cannot.
+    // Questions and answers can be created again; judgements cannot.
     const [kept, learned] = [cacheDatabase("semantic"), database()];
     const { judge, strictness, maxEntries, maxBytes, ttl: ttlMs, multiTurn: isMultiTurn } = settings;
     const embedder = new Embedder((texts) => embed(this.context, settings.embeddings, texts));
@@ -153,7 +153,7 @@ interface Vector {
   readonly embedding: number[];
 }
 
-/** @returns the body of the answer; rejects unless it is a success */
+/** @returns the body of the answer; rejects on any other status than success */
 async function ask({ submit }: PolicyContext, path: string, body: object, timeoutMs: number): Promise<Buffer> {
   const cancellation = new Cancellation();
   const late = new MillraceError("deadline_exceeded", `expected an answer of ${path} within ${timeoutMs} ms, got none`);

@@ -1,4 +1,4 @@
-/** The semantic cache of responses: whole and streamed, for the official client, and as parts of conversations. */
+/** The semantic cache of responses: complete and streamed, for the official client, and within conversations. */
 import OpenAI from "openai";
 import { afterEach, expect, test } from "vitest";
 import { replayed } from "../../../test/helpers/replayed-response.js";
@@ -28,7 +28,7 @@ test("hits are responses of their own, whole and streamed, which later requests 
   expect([hit.output_text, hit.output, hit.status]).toEqual(["It is 9.", kept.output, "completed"]);
   expect(hit.id).not.toBe(kept.id);
 
-  // Another system prompt, tool, format or sampling is another namespace, and so is a conversation.
+  // Another system prompt, tool, format or sampling has another namespace, and so does a conversation.
   const tool = { type: "function", name: "f", parameters: { type: "object", properties: {} }, strict: false };
   for (const fields of [
     { instructions: "Be brief." },
@@ -45,7 +45,7 @@ test("hits are responses of their own, whole and streamed, which later requests 
   const theirs = await stranger.create({ model: "m", input: "Tell me the root of 9." }).withResponse();
   expect(theirs.response.headers.get("x-millrace-cache")).toBeNull();
 
-  // Each hit is stored, and its items stay known when the other is deleted.
+  // Each hit is stored, and its items survive the deletion of the other.
   const next = await responses.create({ model: "m", input: "And of 16?", previous_response_id: hit.id });
   expect(next.previous_response_id).toBe(hit.id);
   const [system] = standIns[0].received.slice(-1);
@@ -60,7 +60,7 @@ test("hits are responses of their own, whole and streamed, which later requests 
   const asked = { role: "user" as const, content: "And of 25?" };
   expect((await responses.create({ model: "m", input: [item, asked] })).status).toBe("completed");
 
-  // Streams have a namespace of their own, and a hit of one is a stream.
+  // Streams have their own namespace, and their hits are streams too.
   const stream = async (input: string) =>
     await fetch(`${fleet.url}/v1/responses`, {
       method: "POST",

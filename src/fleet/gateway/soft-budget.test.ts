@@ -1,5 +1,5 @@
 /**
- * Soft budgets through the whole gateway: what its webhooks are sent when a key, a team or an organisation passes one.
+ * Soft budgets through the complete gateway: its webhooks' messages when a key, team or organisation passes its budget.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -74,7 +74,7 @@ test("each passed budget is one alert for each webhook, and the organisation's o
   const list = await fetch(`${fleet.url}/admin/alerts`, { headers: { authorization: "Bearer boss" } });
   const { data } = (await list.json()) as { data: Json[] };
   expect(data.map(({ budget }) => budget).sort()).toEqual(budgets());
-  // Whoever reaches the port reads the events, so they name no tenant.
+  // Events are public, so they name no tenant.
   const past = await (await fetch(`${fleet.url}/watch/history`)).text();
   expect(past).toContain('"text":"soft_budget"');
   expect(past).not.toMatch(/shop|acme/);

@@ -1,4 +1,4 @@
-/** Managed keys through the real proxy: what an administrator does, and what a key may then do. */
+/** Managed keys through the real proxy: an administrator's actions, and the rights of a key after them. */
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -38,7 +38,7 @@ interface Gateway {
     path: string,
     body?: object,
   ): Promise<{ readonly status: number; readonly body: Json; readonly requestId: string | null }>;
-  /** Status of a chat request, and its error's code. */
+  /** A chat request's status and error code. */
   chat(key: string | undefined, body?: object): Promise<readonly [number, unknown]>;
 }
 
@@ -94,7 +94,7 @@ test("a key works from its creation to its revocation, beside the keys of the fi
   expect([status, made.org, made.key]).toEqual([201, "default", expect.stringMatching(/^mk-[\w-]{43}$/)]);
   expect(await chat(made.key)).toEqual([200, undefined]);
   expect(await chat("sk-search")).toEqual([200, undefined]);
-  // Engines see the keys of the file, by which they may tell tenants apart, but no managed ones.
+  // Engines see the file's keys, to tell tenants apart, but no managed keys.
   const seen = fleet.standIns[0]!.received.map(({ headers }) => headers.authorization);
   expect(seen).toEqual([undefined, "Bearer sk-search"]);
   const { body: shown } = await admin("GET", `/keys/${made.id}`);
@@ -118,7 +118,7 @@ test("models are allowed where the organisation, the team and the key allow them
   expect([await chat(made.key), await models()]).toEqual([[200, undefined], ["m"]]);
   expect((await admin("PATCH", "/teams/acme/search", { models: ["other"] })).status).toBe(200);
   expect([await chat(made.key), await models()]).toEqual([[403, "model_not_allowed"], []]);
-  // Names that the key may not use are not told either.
+  // The answer also hides names that the key may not use.
   const unknown = await fetch(`${fleet.proxy.url}/v1/chat/completions`, {
     method: "POST",
     headers: { "x-api-key": made.key },
@@ -128,7 +128,7 @@ test("models are allowed where the organisation, the team and the key allow them
   expect(error.message).toBe('expected the model to be one of none, got "gpt"');
   await admin("PATCH", "/teams/acme%2Fsearch", { models: null });
   expect(await chat(made.key)).toEqual([200, undefined]);
-  // A deleted team takes its keys along.
+  // Deleting a team deletes its keys.
   await admin("DELETE", "/teams/acme/search");
   expect(await chat(made.key)).toEqual([401, "invalid_api_key"]);
 });
@@ -209,7 +209,7 @@ test("GET /v1/key shows a key its own limits and what it has used", async () => 
       kind: "key",
       id: made.id,
       limits: { requests_per_minute: 60, tokens_per_minute: null },
-      // What has no limit is not counted.
+      // Without a limit, nothing is counted.
       used: { requests_this_minute: 3, tokens_this_minute: null, concurrent_requests: null },
       budgets: { day: { hard: "5", soft: "4.25", spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
       token_budgets: { total: { ...ofTokens.total, spent: 1_000, reserved: 20, ends_at: null } },
@@ -273,7 +273,7 @@ test("a store that cannot be read is 503 for keys that are not known, and the fi
   expect(await chat("sk-search")).toEqual([200, undefined]);
   expect(await chat("sk-wrong")).toEqual([401, "invalid_api_key"]);
   expect((await admin("GET", `/keys/${made.id}`)).status).toBe(503);
-  // It had been read before the damage.
+  // This gateway read the key before the damage.
   expect(await before.chat(made.key)).toEqual([200, undefined]);
 });
 
@@ -311,7 +311,7 @@ test("tokens of a provider are callers of the organisations that exist", async (
   expect(await tenants.callerOf(identityOf(ofTeam))).toEqual(ofTeam);
   expect(await chat(`${token.slice(0, -4)}AAAA`)).toEqual([401, "invalid_api_key"]);
   expect(await chat("sk-search")).toEqual([200, undefined]);
-  // Without managed organisations, each is a tenant of its own.
+  // Without managed organisations, each organisation is a tenant.
   const open = await start(FILE.replace("managed-keys: true\n", "") + oidc);
   expect(await open.chat(await sign({ org: "nobody" }))).toEqual([200, undefined]);
   const outsider = await open.tenants.authorize({ "x-api-key": await sign({ org: "nobody" }) });

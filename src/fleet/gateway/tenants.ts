@@ -1,6 +1,6 @@
 /**
- * The tenants of a gateway as its configuration asks for them: managed keys in the database, tokens of an identity
- * provider, and GET /v1/key.
+ * The tenants of a gateway, as configured: managed keys in the database, tokens of an identity provider, and GET
+ * /v1/key.
  */
 import { createHash, createHmac } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
@@ -30,18 +30,18 @@ import {
 } from "./authorize.js";
 
 interface TenantsOptions {
-  /** As of the start: `managed-keys` and `oidc` do not change. */
+  /** Configuration at the start: `managed-keys` and `oidc` stay fixed. */
   readonly config: FleetConfig;
-  /** Opened only if the configuration asks for tenants. */
+  /** Opened only if the configuration has tenants in the database. */
   readonly database: () => Database.Database;
   readonly logger: Logger;
-  /** Told of managed keys that end, within the transaction that ends them and, at the start, of all that have ended. */
+  /** Called with managed keys that end, within the transaction that ends them; at the start, with all ended ones. */
   readonly onKeysEnded?: (keyIds: readonly string[]) => void;
-  /** Reads the use of scopes; undefined while no use is counted. */
+  /** Reads the use of scopes; undefined while use is not counted. */
   readonly usageOf?: UsageOf | undefined;
 }
 
-/** Tenants that only tokens name: those of the configuration have no such prefix. */
+/** Prefix of tenants that exist only in tokens; tenants of the configuration have no prefix. */
 const TOKEN_TENANT_PREFIX = "oidc:";
 const TOKEN_SECRET = "token-cache-scope";
 
@@ -80,7 +80,7 @@ export class Tenants {
     this.#ofFile = tenantsOfFile(config);
   }
 
-  /** Takes over the keys of a file that was read again. */
+  /** Takes over the keys of a reloaded file. */
   configure({ apiKeys, isolateApiKeys }: FleetConfig): void {
     const config = { ...this.options.config, apiKeys, isolateApiKeys };
     this.#authorize = authorizeWith(config, this.#sources);
@@ -89,14 +89,14 @@ export class Tenants {
     this.#ofFile = tenantsOfFile(config);
   }
 
-  /** Whether a tenant is in the file, a known organisation, or one that only tokens name. */
+  /** Whether a tenant is in the file, is a known organisation, or exists only in tokens. */
   has(tenant: string): boolean {
     if (tenant.startsWith(ORG_TENANT_PREFIX))
       return this.#store?.index.hasOrg(tenant.slice(ORG_TENANT_PREFIX.length)) === true;
     return this.#ofFile.has(tenant) || (this.#tokens !== undefined && tenant.startsWith(TOKEN_TENANT_PREFIX));
   }
 
-  /** Throws, or rejects with, a MillraceError if the caller is not known. */
+  /** Throws, or rejects with, a MillraceError if the caller is unknown. */
   authorize(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     return this.#authorize(headers);
   }
@@ -112,7 +112,7 @@ export class Tenants {
     return this.#isApart ? caller : shared(caller);
   }
 
-  /** Organisations, teams, keys and the audit for the administrator; undefined without managed keys. */
+  /** The administrator's paths of organisations, teams, keys and the audit; undefined without managed keys. */
   adminApp(): Hono | undefined {
     const store = this.#store;
     return store === undefined || !this.options.config.managedKeys
@@ -120,7 +120,7 @@ export class Tenants {
       : createTenantsApp(() => store, this.options.usageOf);
   }
 
-  /** Answers GET /v1/key. @returns whether the request is that */
+  /** Answers GET /v1/key. @returns whether the request has this path */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
     if ((incoming.url ?? "").split("?", 1)[0] !== OWN_KEY_PATH) return false;
     Promise.resolve()
@@ -143,7 +143,7 @@ export class Tenants {
     await this.#store?.close();
   }
 
-  /** The caller of a managed key or of a token. @returns undefined if it is the file's, or gone */
+  /** The caller of a managed key or token. @returns undefined if the key is the file's, or has ended */
   #managedCaller({ tenant, keyId, scopes, tokenModels }: CallerIdentity): Caller | Promise<Caller> | undefined {
     const index = this.#store?.index;
     if (tenant.startsWith(TOKEN_TENANT_PREFIX) && this.#tokens !== undefined) {
@@ -182,21 +182,21 @@ export class Tenants {
     return { ...withTokenModels(caller, models), holder };
   }
 
-  /** Without managed organisations, those of the provider's tokens are tenants as they are. */
+  /** Without managed organisations, each organisation of the provider's tokens is a tenant. */
   async #outsider(tenant: string, models: readonly string[] | undefined): Promise<Caller> {
     const secret = await this.#tokenSecret?.catch(() => undefined);
     if (secret === undefined) throw storeUnavailable();
-    // Nobody without the secret can name the scope.
+    // Naming the scope takes the secret.
     const cacheScope = createHmac("sha256", secret).update(tenant).digest("hex").slice(0, 32);
     return withTokenModels({ tenant: `${TOKEN_TENANT_PREFIX}${tenant}`, cacheScope, isKeyHidden: true }, models);
   }
 }
 
-/** The tenant without a name has all requests of a gateway without keys. */
+/** On a gateway without keys, all requests belong to the nameless tenant. */
 const tenantsOfFile = (config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): ReadonlySet<string> =>
   new Set(needsKeys(config) ? config.apiKeys.map(({ tenant }) => tenant) : [""]);
 
-/** The tenant's person: providers may give one `sub` to people of several organisations. */
+/** The person within the tenant: providers may give one `sub` to people in several organisations. */
 function holderOf({ tenant, subject }: TokenClaims): string | undefined {
   if (subject === undefined) return undefined;
   return `oidc:${createHash("sha256")
@@ -204,7 +204,7 @@ function holderOf({ tenant, subject }: TokenClaims): string | undefined {
     .digest("hex")}`;
 }
 
-/** @param models patterns that the caller's token allows; undefined: all */
+/** @param models patterns that the caller's token allows; undefined: all models */
 function withTokenModels<T extends Caller | undefined>(caller: T, models: readonly string[] | undefined): T {
   const own = modelFilter([models]);
   if (caller === undefined || own === undefined) return caller;

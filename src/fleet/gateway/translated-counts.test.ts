@@ -1,4 +1,4 @@
-/** Counts of a prompt's tokens, asked in each client's dialect and answered by each provider that counts. */
+/** Token counts of prompts, requested in each client's dialect and answered by each provider that counts. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Json } from "../../../test/helpers/json.js";
 import { startAnthropicServer } from "../../../test/helpers/providers/anthropic-server.js";
@@ -62,7 +62,7 @@ describe.each(providers)("%s", (_, startServer, modelOf, count, path) => {
       tools,
     });
     expect(messages.input_tokens).toBe(count);
-    // Fields of answers say nothing about a prompt.
+    // Fields about answers are irrelevant to a prompt.
     const fields = { temperature: 2, seed: 1, stream: true, stop: ["x"], presence_penalty: 1, max_tokens: 5 };
     const chat = await gateway.post("/v1/chat/completions/input_tokens", {
       model: "m",

@@ -1,6 +1,7 @@
 /**
- * Translated responses, and what stands in front of them: they are counted, priced, guarded, kept and handed to
- * batches as other requests of a paid API are.
+ * Translated responses behind the gateway's policies: they are counted, priced, guarded, kept and handed to batches
+ * like
+ * other requests of a paid API.
  */
 import type OpenAI from "openai";
 import { toFile } from "openai";
@@ -16,7 +17,7 @@ const KEY = "sk-test-0123456789abcdef";
 const ADMIN = "boss-0123456789";
 const SHOP = "sk-shop-0123456789";
 const PATH = "/v1/responses";
-/** 12 fresh tokens at $1, 8 read at nothing, 4 written at $1, 9 of output at $10 a million. */
+/** 12 fresh tokens at $1, 8 read for free, 4 written at $1, and 9 output tokens at $10 a million. */
 const DOLLARS = 0.000106;
 
 let anthropic: ProviderServer;

@@ -34,7 +34,7 @@ interface Setup {
   readonly engine?: "millrace" | "vllm";
 }
 
-/** Each behaviour is an instance of a model of its own: "a", "b", … */
+/** Each behaviour is an instance of its own model: "a", "b", … */
 async function start(route: Partial<ModelRoute>, behaviours: readonly Behaviour[], setup: Setup = {}): Promise<void> {
   const whole: ModelRoute = { ...ROUTE_DEFAULTS, name: "chat", ...route };
   const routes = new Map([whole.name, ...whole.aliases].map((name) => [name, whole]));

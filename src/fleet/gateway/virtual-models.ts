@@ -1,6 +1,6 @@
 /**
- * The virtual models of a configuration: their names, the policies that resolve them, and what administrators see and
- * do.
+ * The virtual models of a configuration: their names, the policies that resolve them, and their part of the
+ * administrator's API.
  */
 import { createHash } from "node:crypto";
 import type Database from "libsql";
@@ -20,10 +20,10 @@ import type { FleetConfig } from "../config/schema.js";
 
 interface VirtualModelsOptions {
   readonly logger: Pick<Logger, "warn" | "error">;
-  /** The gateway's database, opened at the first use. */
+  /** The gateway's database; the first use opens it. */
   readonly database: () => Database.Database;
   readonly counts: RouteCounts;
-  /** Whether some of a model's requests go elsewhere. */
+  /** Whether a canary gets some of a model's requests. */
   readonly hasCanary: (model: string) => boolean;
 }
 
@@ -50,7 +50,7 @@ export class VirtualModels {
   readonly #fallbacks = new RouteTally();
   readonly #decisions = new RouteTally();
 
-  /** Terms and routes, in the order in which requests pass them: a model is chosen here. */
+  /** Terms and routes, in the order in which requests pass them. They choose the model. */
   readonly routing: readonly Policy[];
   readonly cascade: Policy;
 
@@ -88,7 +88,7 @@ export class VirtualModels {
     });
   }
 
-  /** Throws file_unreadable or config_value for a router that cannot be used, and then changes nothing. */
+  /** Throws file_unreadable or config_value for an unusable router, before anything changes. */
   configure({ routes, cascades, routing }: FleetConfig): void {
     const routers = cascades.map(({ router }) => (router === undefined ? undefined : readRouterFile(router)));
     this.#cascades = byName(cascades, (entry) => this.#cascadeOf(entry, routers[cascades.indexOf(entry)]));
@@ -120,7 +120,7 @@ export class VirtualModels {
     return [...new Set(this.#routes.values())].map((route) => routeReport(route, tallies));
   }
 
-  /** Opens a closed cascade again. Throws not_found. */
+  /** A measurement is valid only for this pair and this judge. */
   reopen(name: string): void {
     const cascade = this.#cascades.get(name);
     if (cascade === undefined) {

@@ -7,12 +7,12 @@ import type { FleetConfig } from "../config/schema.js";
 
 type Virtual = Pick<FleetConfig, "routes" | "cascades">;
 
-/** Routes lead to cascades, and cascades to models. */
+/** Routes lead to cascades, and cascades lead to models. */
 const MAX_DEPTH = 3;
-/** A prompt is assumed to have at least this many times the tokens of a judge's reply. */
+/** Assumed: a prompt has at least this many times the tokens of a judge's reply. */
 const JUDGE_SHARE = 16n;
 
-/** Whether one of an entry's names is this one. */
+/** Whether the name is one of an entry's names. */
 export const isNamed =
   (name: string) =>
   (entry: { readonly name: string; readonly aliases: readonly string[] }): boolean =>
@@ -23,7 +23,7 @@ function targetsOf({ rules, fallback }: Virtual["routes"][number]): readonly str
   return [...new Set(targets.filter((each) => each !== undefined))];
 }
 
-/** All models that may answer for a name; the name alone if it is no virtual one's. */
+/** All models that may answer for a name; for the name of a single model, that name. */
 export function modelsBehind(config: Virtual, name: string, depth = 0): readonly string[] {
   const cascade = config.cascades.find(isNamed(name));
   if (cascade !== undefined) return [cascade.small, cascade.large];
@@ -32,7 +32,7 @@ export function modelsBehind(config: Virtual, name: string, depth = 0): readonly
   return [...new Set(targetsOf(route).flatMap((each) => modelsBehind(config, each, depth + 1)))];
 }
 
-/** @returns undefined if one of the models has no price */
+/** @returns undefined if a model has no price */
 export function highestPrice(
   config: Virtual,
   name: string,
@@ -42,7 +42,7 @@ export function highestPrice(
   const cascade = config.cascades.find(isNamed(name));
   if (cascade !== undefined) {
     const { small, large, agreement, audit } = cascade;
-    // Every sample of the small model is an answer that is paid for.
+    // Each sample of the small model is a paid answer.
     const answers = [...Array<string>(1 + (agreement?.samples ?? 0)).fill(small), large].map(priceOf);
     const judge = audit.judge === undefined ? [] : [judgedTwice(priceOf(audit.judge))];
     return combined([...answers, ...judge], (a, b) => a + b);
@@ -60,14 +60,14 @@ export function highestPrice(
 function judgedTwice(price: Price | undefined): Price | undefined {
   if (price === undefined) return undefined;
   const read = [price.fresh, price.cacheRead, price.cacheWrite].reduce(most);
-  // The prompt is assumed to be longer than the text around the answers, and than JUDGE_SHARE replies.
+  // Assumed: the prompt is longer than the text around the answers, and than JUDGE_SHARE replies.
   const prompt = 2n * read + (2n * price.output) / JUDGE_SHARE + 1n;
   return { version: price.version, fresh: prompt, cacheRead: prompt, cacheWrite: prompt, output: 4n * read };
 }
 
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** The highest price of a token, over all lengths of prompts. */
+/** The highest price per token, over all prompt lengths. */
 export function highestTier(price: TieredPrice | undefined): Price | undefined {
   return price?.above === undefined ? price : combined([price, price.above.price], most);
 }

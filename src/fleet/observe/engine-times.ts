@@ -1,5 +1,5 @@
 /**
- * Histograms of the instances' last scrapes, in Prometheus' text format. The library of the other metrics counts only
+ * Histograms of the instances' last scrapes, in Prometheus' text format. The library of the other metrics only exports
  * its own observations.
  */
 import type { EngineMetrics } from "../upstream/engine.js";

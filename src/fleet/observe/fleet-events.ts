@@ -1,7 +1,4 @@
-/**
- * Notices what happens to the instances of a fleet: events for the dashboard's time axis, and the conditions that are
- * worth an alert.
- */
+/** Turns changes of a fleet's instances into events for the dashboard's time axis and into conditions for alerts. */
 import type { Condition } from "../../gateway/alerts/alert-watch.js";
 import type { EventKind } from "../../observe/live/event-log.js";
 import type { BreakerState } from "../routing/breaker.js";
@@ -12,12 +9,12 @@ type Status = Pick<InstanceStatus, "id" | "model" | "state" | "starts" | "isGive
 interface Seen {
   readonly state: InstanceStatus["state"];
   readonly starts: number;
-  /** Milliseconds since 1970; undefined: the instance is well. */
+  /** Milliseconds since 1970; undefined: the instance is healthy. */
   readonly badSinceMs: number | undefined;
   readonly openSinceMs: number | undefined;
 }
 
-/** A failure that a restart mends within this time is an event, and no alert. */
+/** A failure that ends within this time, by a restart, is an event but not an alert. */
 const PATIENCE_MS = 60_000;
 
 const UNSEEN: Seen = { state: "stopped", starts: 0, badSinceMs: undefined, openSinceMs: undefined };
@@ -31,11 +28,11 @@ export class FleetEvents {
     private readonly epochMs: () => number,
   ) {}
 
-  /** To call with each change of an instance. */
+  /** Call it with each change of an instance. */
   onStatus({ id, state, starts, isGivenUp }: Status): void {
     const before = this.#seen.get(id) ?? UNSEEN;
     const isBad = BAD.has(state);
-    // A starting instance may fail again, so it keeps the time of its failure.
+    // A starting instance may fail again, so it keeps its first failure's time.
     const badSinceMs =
       isBad || state === "starting" ? (before.badSinceMs ?? (isBad ? this.epochMs() : undefined)) : undefined;
     this.#seen.set(id, { ...before, state, starts, badSinceMs });
@@ -46,7 +43,7 @@ export class FleetEvents {
     if (state === "suspect") this.add("instance", `${id} does not answer`);
   }
 
-  /** Call often, with all instances. @returns the conditions that have been wrong for a minute */
+  /** Call often, with all instances. @returns the conditions that have lasted for a minute */
   look(statuses: readonly Status[], breakerState: (id: string) => BreakerState): Condition[] {
     const now = this.epochMs();
     const ids = new Set(statuses.map(({ id }) => id));
@@ -71,7 +68,7 @@ export class FleetEvents {
     });
   }
 
-  /** Whether an instance is not known to be well: it starts, or something about it is wrong. */
+  /** Whether an instance may be unhealthy: it is starting, or has a failure. */
   isUnsure(id: string): boolean {
     const { state, badSinceMs, openSinceMs } = this.#seen.get(id) ?? UNSEEN;
     return state === "starting" || badSinceMs !== undefined || openSinceMs !== undefined;

@@ -1,5 +1,5 @@
 /**
- * Watches a fleet for its dashboard: figures and events, kept in the data folder where there is one, and alerts on
+ * Watches a fleet for its dashboard: figures and events, kept in the data folder if there is one, and alerts on
  * instances.
  */
 import { join } from "node:path";
@@ -19,16 +19,16 @@ interface FleetWatchOptions {
   readonly metrics: () => Promise<string>;
   readonly instances: () => readonly InstanceStatus[];
   readonly breakerState: (instanceId: string) => BreakerState;
-  /** Undefined: the configuration has no alerts. */
+  /** Undefined without configured alerts. */
   readonly alerts: () => AlertWatch | undefined;
-  /** Asked at the start. Undefined: nobody counts tenants' requests. */
+  /** Called at the start. Undefined: tenants' requests are not counted. */
   readonly tenants: () => TenantSource | undefined;
-  /** The dashboard's latency targets; undefined: the configuration has none. */
+  /** The dashboard's latency targets; undefined without configured ones. */
   readonly targets: () => LatencyTargets | undefined;
   readonly logger: Logger;
 }
 
-/** Looks between two at which instances are judged for alerts. */
+/** The figures are read this many times between two checks for alerts. */
 const ALERT_LOOKS = 10;
 
 export class FleetWatch {
@@ -41,7 +41,7 @@ export class FleetWatch {
 
   constructor(private readonly options: FleetWatchOptions) {}
 
-  /** @param dataFolder of a gateway that keeps history and events beyond its end */
+  /** @param dataFolder folder for a history and events that outlast the gateway */
   start(dataFolder: string | undefined): LiveFeed {
     const { metrics, logger } = this.options;
     const source = this.options.tenants();
@@ -66,17 +66,17 @@ export class FleetWatch {
     this.#live?.stop();
   }
 
-  /** Before the start there is no axis for events. */
+  /** Ignored before the start, when there is no time axis. */
   add(kind: EventKind, text: string): void {
     this.#live?.events.add(kind, text);
   }
 
-  /** To call with each change of an instance. */
+  /** Call it with each change of an instance. */
   onStatus(status: InstanceStatus): void {
     this.#events.onStatus(status);
   }
 
-  /** To call each second. */
+  /** Call it each second. */
   look(): void {
     const { instances, breakerState, alerts, logger } = this.options;
     const bad = this.#events.look(instances(), breakerState);
@@ -89,7 +89,7 @@ export class FleetWatch {
   }
 }
 
-/** A file that cannot be used costs a gateway its history and nothing else. */
+/** Without a usable file, the gateway only lacks its history. */
 function openHistory(dataFolder: string | undefined, warn: (text: string) => void): History {
   if (dataFolder === undefined) return new History();
   try {

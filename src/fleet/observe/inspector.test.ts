@@ -1,4 +1,4 @@
-/** The gateway's last requests before a real engine's server and a stand-in for another engine. */
+/** The gateway's last requests, in front of a real engine's server and a stand-in for another engine. */
 import { afterEach, expect, it } from "vitest";
 import { type FakeServer, recordingLogger, startFakeServer, until } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const failing = answerJson({ error: { message: "out of memory" } }, 500);
 
-/** Instance `a` is our own engine's server; `b`, where it is wanted, fails every request. */
+/** Instance `a` is our own engine's server; `b`, with `withFailing`, fails every request. */
 async function start(withFailing = false, logger = recordingLogger().logger): Promise<void> {
   fake = await startFakeServer({}, { logger });
   inspector = new Inspector(() => fleet.pool.upstreams("m"), requestLogOf(logger));
@@ -90,7 +90,7 @@ it("tells of instances that did not take a request, and of requests that nobody 
   expect(row!.status).toBeGreaterThanOrEqual(500);
   expect(row!.output_tokens).toBeUndefined();
   expect(row!.routing_ms).toBeGreaterThanOrEqual(0);
-  // Whole answers of other engines have no first token that a gateway could see.
+  // Complete answers of other engines show the gateway no first token.
   expect(row!.ttft_ms).toBeUndefined();
 });
 

@@ -1,6 +1,6 @@
 /**
- * The gateway's last requests, with the time of each of their parts: its own from the observer's events, and an
- * instance's from the instance, which is asked only when somebody looks.
+ * The gateway's last requests with the times of their parts. The gateway's parts come from the observer's events, the
+ * instance's from the instance, which is asked only when an operator looks.
  */
 import type { ErrorCode } from "../../core/errors.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
@@ -10,7 +10,7 @@ import { askForText } from "../adapters/engine-http.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 const ASK_MS = 2000;
-/** Upper bound for one question: servers take a URL and its headers of 16 KiB. */
+/** Limit for one query: servers accept 16 KiB of URL and headers. */
 const MOST_IDS = 50;
 const MOST_ID_BYTES = 8192;
 const REASON_LENGTH = 200;
@@ -30,7 +30,7 @@ class GatewayNote implements RequestObserver {
   #end: Pick<RequestRow, "outcome" | "status" | "error_code"> = { outcome: "running" };
   /** The instance's own record of a request that has ended. */
   #told: RequestRow | undefined;
-  /** The instance has nothing more to say. */
+  /** The instance has no more to add. */
   isKnown = false;
 
   readonly #isStream: boolean;
@@ -84,7 +84,7 @@ class GatewayNote implements RequestObserver {
     this.log?.(this.row());
   }
 
-  /** @param told the instance's row; undefined: it has none */
+  /** @param told the instance's row; undefined: the instance has none */
   learn(told: RequestRow | undefined): void {
     this.#told = told;
     this.isKnown = this.hasEnded && told?.outcome !== "running";
@@ -100,7 +100,7 @@ class GatewayNote implements RequestObserver {
       instance: this.#instance,
       policies_ms: (this.#passedMs ?? endMs) - this.#startMs,
       routing_ms: this.#passedMs === undefined ? undefined : (this.#routedMs ?? endMs) - this.#passedMs,
-      // The first byte of an answer that is no stream comes with the last.
+      // The first byte of an answer without a stream comes with its last.
       ttft_ms: this.#isStream && this.#firstByteMs !== undefined ? this.#firstByteMs - this.#startMs : undefined,
       total_ms: endMs - this.#startMs,
       retries: this.#retries,
@@ -108,7 +108,7 @@ class GatewayNote implements RequestObserver {
     return this.#told === undefined ? own : this.#withTold(own, this.#told);
   }
 
-  /** The gateway knows who asked and how it ended; the engine counts tokens and times its parts. */
+  /** The client and the outcome come from the gateway; token counts and times of the parts come from the engine. */
   #withTold(own: RequestRow, told: RequestRow): RequestRow {
     const { id: _, at_ms, path, model, tenant, outcome, status, total_ms, error_code, ttft_ms, ...parts } = told;
     const beforeMs = this.#routedMs! - this.#startMs;
@@ -127,14 +127,14 @@ class GatewayNote implements RequestObserver {
 
 export interface Inspected {
   readonly rows: readonly RequestRow[];
-  /** The number of requests that are remembered at most. */
+  /** Largest number of remembered requests. */
   readonly kept: number;
 }
 
 export class Inspector implements ProxyObserver {
   readonly #ring = new RequestRing<GatewayNote>();
 
-  /** @param upstreams all instances @param log gets the gateway's own part of each request when it ends */
+  /** @param upstreams all instances @param log called with the gateway's part of each request at its end */
   constructor(
     private readonly upstreams: () => readonly Upstream[],
     private readonly log?: RequestLog,
@@ -146,7 +146,7 @@ export class Inspector implements ProxyObserver {
     return note;
   }
 
-  /** Metrics count refused requests; nothing else about them is known. */
+  /** Refused requests are counted by metrics and have no row here. */
   refused(): void {}
 
   async find(query: ReturnType<typeof readQuery>): Promise<Inspected> {
@@ -160,7 +160,7 @@ export class Inspector implements ProxyObserver {
     return { rows: notes.map((note) => note.row()), kept: this.#ring.size };
   }
 
-  /** Clients choose ids: two tenants may send one, and an engine's row does not tell whose it is. */
+  /** Clients choose ids: two tenants may use the same one, and an engine's row does not say which tenant sent it. */
   #withOwnId(notes: readonly GatewayNote[]): readonly GatewayNote[] {
     if (notes.length === 0) return notes;
     const all = this.#ring.find({ limit: this.#ring.size, failed: false, id: notes.map(({ id }) => id) });
@@ -170,18 +170,18 @@ export class Inspector implements ProxyObserver {
   }
 }
 
-/** The rows of a portion without an answer have the gateway's parts only. @param notes whose ids are distinct */
+/** Rows of a portion without an answer keep only the gateway's parts. @param notes with distinct ids */
 async function learnFrom(target: UpstreamTarget, notes: readonly GatewayNote[]): Promise<void> {
   const signal = AbortSignal.timeout(ASK_MS);
   for (const some of portionsOf(notes)) {
     try {
       const path = `/watch/requests?limit=200${some.map(queryOf).join("")}`;
       const { data } = requestRows.parse(JSON.parse(await askForText(target, path, signal)));
-      // The newest row is first, and wins: an instance may have got one request twice.
+      // The newest row is first, and wins: an instance may get one request twice.
       const byId = new Map(data.toReversed().map((row) => [row.id, row]));
       for (const note of some) note.learn(byId.get(note.id));
     } catch {
-      // The rows then have the gateway's parts only.
+      // The rows then keep only the gateway's parts.
     }
   }
 }

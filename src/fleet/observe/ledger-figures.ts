@@ -1,4 +1,4 @@
-/** Counts the ledger's rows as requests end, for operators. */
+/** Counts the ledger's rows for operators, as requests end. */
 import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { ModelFigures } from "./model-figures.js";
 import { TenantFigures } from "./tenant-figures.js";
@@ -7,12 +7,12 @@ export class LedgerFigures {
   readonly tenants = new TenantFigures();
   readonly #models: ModelFigures;
 
-  /** @param modelOf the model that a client's name stands for; undefined: none */
+  /** @param modelOf resolves a client's name to a model; undefined: an unknown name */
   constructor(modelOf: (name: string) => string | undefined) {
     this.#models = new ModelFigures(modelOf);
   }
 
-  /** A request has ended. */
+  /** Counts a request at its end. */
   count(row: RequestRow): void {
     this.tenants.count(row);
     this.#models.count(row);

@@ -1,6 +1,6 @@
-/** Prometheus' text format, for figures that the library of the other metrics has not counted itself. */
+/** Prometheus' text format, for figures from other sources than the library of the other metrics. */
 
-/** A histogram's buckets, each with how many values are at most its end; the last has no end. */
+/** A histogram's buckets: each counts the values up to its end; the last has no end. */
 export type Buckets = readonly (readonly [end: number, count: number])[];
 
 const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", '"': '\\"', "\\": "\\\\" };
@@ -11,7 +11,7 @@ export const labelsText = (labels: Readonly<Record<string, string>>): string =>
     .map(([name, text]) => `${name}="${text.replace(/[\n"\\]/g, (each) => ESCAPES[each]!)}"`)
     .join(",");
 
-/** @param lines the family's samples */
+/** @param lines samples of the family */
 export const familyText = (
   name: string,
   help: string,
@@ -19,7 +19,7 @@ export const familyText = (
   lines: readonly string[],
 ): string => [`# HELP ${name} ${help}`, `# TYPE ${name} ${kind}`, ...lines, ""].join("\n");
 
-/** @param labels as text @param sum of all values; undefined: nobody knows */
+/** @param labels as text @param sum of all values; undefined: unknown */
 export function histogramLines(name: string, labels: string, buckets: Buckets, sum: number | undefined): string[] {
   const counted = buckets.map(([end, count]) => {
     const bound = end === Number.POSITIVE_INFINITY ? "+Inf" : String(end);

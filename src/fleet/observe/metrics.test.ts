@@ -76,7 +76,7 @@ test("an instance has its seats, its own engine's figures, and the memory of its
   const seats = ["m-0", "m-1", "m-2"].map((id) => figureOf("millrace_fleet:instance_seats", id));
   expect(seats).toEqual([4, undefined, 4]);
   const memory = (id: string) => figureOf("millrace_fleet:instance_resident_memory_bytes", id);
-  // What the fleet sees of the process it started, else what an attached server says.
+  // The fleet's own reading for a process that it started, otherwise the attached server's report.
   expect(memory("m-0")).toBe(5_000_000);
   expect(memory("m-1")).toBeGreaterThan(10_000_000);
   expect(memory("m-2")).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of the last scrape
- * of each instance, under the same names for all engines (`millrace:`, after vLLM's).
+ * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of each instance's
+ * last scrape, under the same names for all engines (`millrace:`, after vLLM's).
  */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -19,7 +19,7 @@ import { timesText } from "./engine-times.js";
 import { acceptsOpenMetrics, Exemplars, type MetricsText, OPEN_METRICS_TYPE, toOpenMetrics } from "./open-metrics.js";
 
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
-/** Label of requests that were refused or cancelled before an instance was chosen. */
+/** Label of requests that end, refused or cancelled, before an instance is chosen. */
 const NO_INSTANCE = "";
 
 type Figure = readonly [
@@ -48,13 +48,13 @@ const FIGURES: readonly Figure[] = [
 
 /** Current values from the proxy. */
 interface ProxyGauges {
-  /** Number of a model's requests that wait for an instance. */
+  /** Number of a model's requests in the queue for an instance. */
   numWaiting(model: string): number;
-  /** Number of running sequences that the proxy sent to an instance. */
+  /** Number of running sequences that the proxy has sent to an instance. */
   numInFlight(upstream: Upstream): number;
   /** State of the instance's circuit breaker. */
   breakerState(upstream: Upstream): BreakerState;
-  /** The model that a name stands for; undefined if there is none. */
+  /** Resolves a name to a model; undefined: unknown name. */
   modelOf(name: string): string | undefined;
   /** The size of the store of kept answers. */
   cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
@@ -72,15 +72,15 @@ interface RecorderCounts {
 
 /** Counts the results of the exact cache. */
 interface CacheCounts {
-  /** @param saved token counts of the answer that was given again, where they are known */
+  /** @param saved token counts of the repeated answer, if known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
 export interface FleetMetrics extends ProxyObserver, CacheCounts, LengthCounts, RecorderCounts {
   render(): Promise<string>;
-  /** The metrics for a scraper: with exemplars where it accepts them and requests have traces. */
+  /** The metrics for a scraper: with exemplars if it accepts them and requests have traces. */
   answer(accept: string | undefined): Promise<MetricsText>;
-  /** For metrics of further parts. */
+  /** For other parts to add metrics to. */
   readonly registry: Registry;
 }
 
@@ -90,7 +90,7 @@ function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
 
 const labelsOf = ({ model, id, engine }: Upstream) => ({ model, instance: id, engine });
 
-/** Registers the instances' own metrics: read when Prometheus scrapes, and gone with their instance. */
+/** Registers the instances' own metrics: read at each scrape, and removed with their instance. */
 function registerFigures(registry: Registry, pool: UpstreamPool): void {
   const labelNames = ["model", "instance", "engine"];
   for (const [key, name, help, kind] of FIGURES) {
@@ -259,7 +259,7 @@ function createCacheMetrics(registry: Registry, { cacheStats }: ProxyGauges) {
       registers,
       collect: async () => {
         made.reset();
-        // A store that cannot be reached has no figures, and the other metrics still come.
+        // Without an answer from the store, only its figures are missing.
         const stats = await cacheStats?.().catch(() => undefined);
         if (stats !== undefined) made.set(stats[key]);
       },
@@ -338,7 +338,7 @@ class CountedRequest implements RequestObserver {
 
 /**
  * @param traceparent 00-<32 digits of the trace>-<16 of the span>-<flags>
- * @returns undefined: nobody keeps the trace
+ * @returns undefined: the trace is not sampled
  */
 const sampledTraceOf = (traceparent: string | undefined): string | undefined =>
   (Number.parseInt(traceparent?.slice(53, 55) ?? "0", 16) & 1) === 1 ? traceparent!.slice(3, 35) : undefined;
@@ -355,10 +355,10 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
     duration: new Exemplars(DURATION, LATENCY_BUCKETS_S),
   };
   let hasTraces = false;
-  // A rendering takes milliseconds, and anybody may ask for it.
+  // Rendering takes milliseconds, and anybody may request it.
   const render = nextRun(async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`);
   return {
-    // Unknown names never become labels, or any client could fill the memory with them.
+    // Unknown names never become labels, so that no client can fill the memory with them.
     started: ({ model }: RequestStart, traceparent) => {
       hasTraces ||= traceparent !== undefined;
       const traceId = sampledTraceOf(traceparent);

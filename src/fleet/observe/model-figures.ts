@@ -1,14 +1,15 @@
 /**
- * Tokens and money by model, counted from the ledger's rows as requests end. They are beside the tenants' figures and
- * not in the open metrics: what a gateway pays is its operators' to know.
+ * Tokens and money by model, counted from the ledger's rows as requests end. They belong to the tenants' figures and
+ * not
+ * to the public metrics, since only operators may see a gateway's costs.
  */
 import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { familyText, labelsText } from "./metric-text.js";
 
-/** Models come and go while a gateway runs; those after so many count as `OTHER`. */
+/** Models change while a gateway runs; those beyond this number count as `OTHER`. */
 export const MOST_MODELS = 256;
 const OTHER = "other";
-/** Names that clients make up count under this one, so that nobody fills the metrics with names. */
+/** Counts all names that clients invent, so that they cannot fill the metrics. */
 const UNKNOWN = "unknown";
 
 const NANO = 1e9;
@@ -32,16 +33,16 @@ const COUNTERS: readonly Counter[] = [
 export class ModelFigures {
   readonly #models = new Map<string, Sums>();
 
-  /** @param modelOf the model that a name stands for; undefined: none */
+  /** @param modelOf resolves a name to a model; undefined: unknown name */
   constructor(private readonly modelOf: (name: string) => string | undefined) {}
 
   /**
-   * A request has ended. Each attempt counts for its own model, and what was saved for the one that the ledger's spend
-   * names.
+   * Counts a request at its end: each attempt for its own model, and the saved amount for the model in the ledger's
+   * spend.
    */
   count({ attempts, asked, served, saved, outcome }: RequestRow): void {
     for (const { model, counts, cost } of attempts) {
-      // A lost request's row knows the model only by the client's own name.
+      // A lost request's row has only the client's name for the model.
       const sums = outcome === "lost" ? this.#ofClients(model) : this.#sumsOf(model);
       sums.costNano += Number(cost ?? 0n);
       if (counts === undefined) continue;

@@ -1,4 +1,4 @@
-/** Combines several observers into one. The one that makes traces stands first, so that the others know the trace. */
+/** Combines several observers into one. The tracing one comes first, so that the others know the trace. */
 
 import type { ErrorCode } from "../../core/errors.js";
 import type { TokenUsage } from "../../gateway/api/usage.js";
@@ -21,7 +21,7 @@ export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
   };
 }
 
-/** A class, since a closure for each event would be made for each request. */
+/** A class, since closures for each event would be allocated for each request. */
 class Observers implements RequestObserver {
   readonly used: ((usage: TokenUsage) => void) | undefined;
 

@@ -1,6 +1,6 @@
 /**
  * Exemplars: the trace of the last request in each bucket of a histogram, so that a click on a slow bucket finds a slow
- * trace. Prometheus' own text format has none, so scrapers that accept OpenMetrics get that.
+ * trace. Prometheus' own text format has none; scrapers that accept OpenMetrics get that format.
  */
 import { labelsText } from "./metric-text.js";
 
@@ -19,16 +19,16 @@ interface Exemplar {
 
 /** Exemplars of one histogram. Its buckets and the values of its labels bound their number. */
 export class Exemplars {
-  /** By the selector of a bucket's line. */
+  /** Key: the selector of a bucket's line. */
   readonly #bySeries = new Map<string, Exemplar>();
 
-  /** @param buckets their upper ends, ascending */
+  /** @param buckets upper ends, ascending */
   constructor(
     private readonly metric: string,
     private readonly buckets: readonly number[],
   ) {}
 
-  /** @param labels of the observed value, in the order in which the histogram shows them */
+  /** @param labels of the observed value, in the histogram's order */
   add(labels: Readonly<Record<string, string>>, value: number, traceId: string): void {
     const end = this.buckets.find((bucket) => value <= bucket);
     const le = end === undefined ? "+Inf" : String(end);
@@ -45,7 +45,7 @@ const COUNTER = /^# TYPE (\S+)_total counter$/gm;
 
 /** @param text in Prometheus' format @returns the same metrics in OpenMetrics' text format, with exemplars */
 export function toOpenMetrics(text: string, exemplars: readonly Exemplars[]): string {
-  // A family's name has no suffix there, but its samples have it.
+  // OpenMetrics puts the suffix into the samples' names, but not into the family's.
   const counters = new Set([...text.matchAll(COUNTER)].map(([, family]) => `${family}_total`));
   const lines = text.split("\n").flatMap((line): string[] => {
     if (line === "") return [];

@@ -1,10 +1,10 @@
-/** Metrics of sampled answers: how many, what their checks say, and what was dropped. */
+/** Metrics of sampled answers: their number, the results of their checks, and the dropped ones. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { QualityCounts } from "../../gateway/quality/quality.js";
 
 const PREFIX = "millrace_fleet:quality_";
 
-/** @param counts read when Prometheus scrapes; undefined: nothing is sampled */
+/** @param counts called at each scrape; undefined: nothing is sampled */
 export function createQualityMetrics(registry: Registry, counts: () => QualityCounts | undefined): void {
   const registers = [registry];
   const counter = (

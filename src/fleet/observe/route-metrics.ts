@@ -1,10 +1,10 @@
-/** Metrics of virtual models: where routes send requests, and what cascades keep and lose. */
+/** Metrics of virtual models: the targets of routes, and the kept and lost answers of cascades. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { CascadeReport, RouteCounts } from "../../gateway/cascade/cascade-report.js";
 
 const PREFIX = "millrace_fleet:";
 
-/** @param reports the state of all cascades, read when Prometheus scrapes */
+/** @param reports the state of all cascades, called at each scrape */
 export function createRouteMetrics(registry: Registry, reports: () => readonly CascadeReport[]): RouteCounts {
   const registers = [registry];
   const routed = new Counter({

@@ -1,10 +1,10 @@
-/** Metrics of semantic caches: what became of their lookups, which vetoes objected, and what the judged hits allow. */
+/** Metrics of semantic caches: the outcomes of lookups, the vetoes, and the hits that judgements allow. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { SemanticCounts, SemanticStatus } from "../../gateway/semantic/counters.js";
 
 const PREFIX = "millrace_fleet:semantic_cache_";
 
-/** Event → the count that it is. */
+/** Event → the count it adds to. */
 const EVENTS: Readonly<Record<string, Exclude<keyof SemanticCounts, "objections">>> = {
   lookup: "lookups",
   candidate: "candidates",
@@ -19,7 +19,7 @@ const EVENTS: Readonly<Record<string, Exclude<keyof SemanticCounts, "objections"
   failed: "failures",
 };
 
-/** @param statuses of all caches, read when Prometheus scrapes */
+/** @param statuses of all caches, called at each scrape */
 export function createSemanticMetrics(registry: Registry, statuses: () => readonly SemanticStatus[]): void {
   const registers = [registry];
   const events: Counter = new Counter({

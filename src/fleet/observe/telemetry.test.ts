@@ -64,7 +64,7 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
   const points = (name: string) =>
     collector.metrics().flatMap((metric) => (metric.name === name ? metric.histogram.dataPoints : []));
   expect(points("gen_ai.server.time_to_first_token")).toHaveLength(2);
-  // Streams alone have a first token before the last, and one token has none after it.
+  // Only streams have a time to the first token, and only answers of several tokens a time per token.
   const perToken = points("gen_ai.server.time_per_output_token");
   expect(perToken).toMatchObject([{ count: 1 }]);
   expect(attributesOf(perToken[0]!.attributes)["millrace.tenant"]).toBe("t, bounded");

@@ -8,16 +8,16 @@ import { packageVersion } from "../../core/package-root.js";
 import type { TokenUsage } from "../../gateway/api/usage.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 
-/** Version of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
+/** The version of github.com/open-telemetry/semantic-conventions-genai with these names. */
 const GENAI_CONVENTIONS = "development-2026-08";
 
 export interface TelemetryOptions {
   /** Base URL, to which /v1/traces and /v1/metrics are appended. */
   readonly endpoint: string;
   readonly serviceName: string;
-  /** The engine of an instance, which becomes the provider in spans. */
+  /** The engine of an instance; spans name it as the provider. */
   readonly engineOf: (instanceId: string) => string | undefined;
-  /** The name of a tenant in metrics, of which there are boundedly many. */
+  /** A tenant's name in metrics, which have a bounded number of tenants. */
   readonly tenantOf: (tenant: string) => string;
   readonly metricsIntervalMs?: number;
   /** Longest time that an unreachable collector may delay the shutdown. */
@@ -29,15 +29,15 @@ export interface Telemetry extends ProxyObserver {
   close(): Promise<void>;
 }
 
-/** Attribute of spans and metrics that the conventions have no name for. */
+/** Attribute of spans and metrics without a name in the conventions. */
 const TENANT = "millrace.tenant";
 
-/** Buckets that the conventions advise for durations of model calls. */
+/** The conventions' buckets for durations of model calls. */
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const PER_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const FIRST_TOKEN_BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Buckets that the conventions advise for counts of tokens. */
+/** The conventions' buckets for token counts. */
 const TOKEN_BUCKETS = Array.from({ length: 14 }, (_, i) => 4 ** i);
 
 const OPERATIONS: Readonly<Record<string, string>> = {
@@ -48,7 +48,7 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   "/v1/embeddings": "embeddings",
 };
 
-/** Paths without an operation in the conventions (tokenize, rerank) go by the last part of the path. */
+/** Paths without an operation in the conventions (tokenize, rerank) use the last part of the path. */
 const operationOf = (path: string): string => OPERATIONS[path] ?? path.split("/").at(-1)!;
 
 /** Parses the W3C traceparent header, version 00. */
@@ -81,7 +81,7 @@ class ObservedRequest implements RequestObserver {
   #firstSeconds: number | undefined;
   #outputTokens = 0;
   #attributes: Attributes;
-  /** For metrics, which name a bounded number of tenants; the span always has the name. */
+  /** For metrics, with a bounded number of tenants; the span always has the tenant's name. */
   readonly #tenant: Attributes;
 
   constructor(
@@ -118,7 +118,7 @@ class ObservedRequest implements RequestObserver {
     this.instruments.firstToken.record(this.#firstSeconds, { ...this.#attributes, ...this.#tenant });
   }
 
-  /** An arrow function, since it is called without its object. */
+  /** An arrow function, since callers detach it from its object. */
   readonly used = ({ inputTokens, outputTokens }: TokenUsage): void => {
     this.#outputTokens = outputTokens ?? 0;
     for (const [type, count] of Object.entries({ input: inputTokens, output: outputTokens })) {
@@ -132,8 +132,8 @@ class ObservedRequest implements RequestObserver {
     const errorType = code ?? (outcome === "answered" ? (status >= 400 ? String(status) : undefined) : outcome);
     const attributes = errorType === undefined ? this.#attributes : { ...this.#attributes, "error.type": errorType };
     this.#span.setAttributes({ ...attributes, "http.response.status_code": status });
-    // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span
-    // itself succeeded.
+    // 2 is SpanStatusCode.ERROR of the API, which this file does not load. Errors below 500 are the client's, so the
+    // span itself succeeds.
     if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
     this.#span.end();
     const seconds = this.#seconds();
@@ -141,7 +141,7 @@ class ObservedRequest implements RequestObserver {
     if (errorType === undefined) this.#recordPerToken(seconds);
   }
 
-  /** Only for whole streams: for any other answer, the first byte is the last as well. */
+  /** Only for complete streams: in any other answer, the first byte comes with the last. */
   #recordPerToken(seconds: number): void {
     if (!this.start.isStream || this.#firstSeconds === undefined || this.#outputTokens < 2) return;
     const perToken = (seconds - this.#firstSeconds) / (this.#outputTokens - 1);

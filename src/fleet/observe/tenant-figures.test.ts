@@ -42,7 +42,7 @@ const totalOf = (figures: TenantFigures, name: string, labels: Readonly<Record<s
 test("a tenant's requests, tokens, money and times are those of the ledger's rows", () => {
   const figures = new TenantFigures();
   figures.count(row("search"));
-  // A retry costs as well; an answer of a cache has no attempt.
+  // A retry costs as well; a cached answer has no attempt.
   figures.count(row("search", { attempts: [attempt(counts(3), 500_000_000n, "broken"), attempt(counts(11), 1n)] }));
   figures.count(row("search", { attempts: [], saved: 250_000_000n, savedBy: "cache" }));
   figures.count(row("search", { outcome: "refused", status: 429, firstByteMs: undefined, attempts: [] }));
@@ -57,7 +57,7 @@ test("a tenant's requests, tokens, money and times are those of the ledger's row
   expect(of("time_to_first_token_seconds_count")).toBe(3);
   expect(of("time_to_first_token_seconds_bucket", { le: "0.08" })).toBe(0);
   expect(of("time_to_first_token_seconds_bucket", { le: "0.1" })).toBe(3);
-  // A second for ten tokens after the first; a broken attempt's tokens are none of the answer's.
+  // One second for ten tokens after the first; tokens of a broken attempt do not count.
   expect(of("request_time_per_output_token_seconds_count")).toBe(2);
   expect(of("request_time_per_output_token_seconds_sum")).toBeCloseTo(0.2, 9);
   expect(totalOf(figures, "time_to_first_token_seconds_count", { tenant: "ads" })).toBe(0);
@@ -132,7 +132,7 @@ test("however many tenants come, go and are deleted, the bound holds, and no req
         for (const name of now.keys()) if (name !== OTHER) expect(deleted.has(name)).toBe(false);
         const sum = (map: ReadonlyMap<string, number>) => [...map.values()].reduce((total, value) => total + value, 0);
         if (isCounted) expect(sum(now)).toBe(sum(before) + 1);
-        // Who was here within the hour stays.
+        // A tenant with a request within the hour keeps its place.
         else
           for (const name of before.keys())
             if (name !== OTHER && !deleted.has(name) && !now.has(name))
@@ -155,6 +155,6 @@ test("a tenant that finds no place is counted with the others, until one has bee
   figures.look(START + HOUR + 60_000, () => true);
   expect(figures.placeFor("late", START + HOUR + 60_000)).toBe("late");
   expect(figures.placeFor("t-0", START + HOUR + 60_000)).toBe(OTHER);
-  // A tenant of that very name is one of the others.
+  // A tenant of exactly this name counts with the others.
   expect(figures.placeFor(OTHER, START)).toBe(OTHER);
 });

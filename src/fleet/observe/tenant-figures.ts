@@ -1,6 +1,6 @@
 /**
- * The figures of the gateway's tenants, counted from the ledger's rows as requests end, so that money is the ledger's
- * own and a request costs one look-up. At most so many tenants are told apart; requests of the others count together.
+ * The figures of the gateway's tenants, counted from the ledger's rows as requests end: amounts agree with the ledger,
+ * and a request costs one look-up. Tenants beyond MOST_TENANTS count together.
  */
 import { LATENCY_BUCKETS_S, TOKEN_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { RequestRow, RowOutcome } from "../../gateway/ledger/ledger-rows.js";
@@ -8,17 +8,17 @@ import { keyOf, type Reading } from "../../observe/live/load.js";
 import { MOST_SERIES } from "../../observe/live/series-store.js";
 import { type Buckets, familyText, histogramLines, labelsText } from "./metric-text.js";
 
-/** `OTHER` among them: each has a series of the dashboard's. */
+/** Includes `OTHER`: each of them is a series of the dashboard. */
 export const MOST_TENANTS = MOST_SERIES;
 export const OTHER = "other";
-/** A tenant without requests for so long gives its place to one that waits for it. */
+/** A tenant without requests for this long gives up its place when another waits for one. */
 const IDLE_MS = 3_600_000;
 
 const NANO = 1e9;
 const OUTCOMES = ["answered", "broken", "cancelled", "refused"] as const satisfies readonly RowOutcome[];
 
 class Times {
-  /** Counts of each bucket by itself; the last bucket has no end. */
+  /** Separate counts of each bucket; the last bucket has no end. */
   readonly #counts: number[];
   sumSeconds = 0;
 
@@ -56,7 +56,7 @@ class Figures {
   constructor(readonly name: string) {}
 
   count(row: RequestRow): void {
-    // The next start reports requests that the gateway lost.
+    // The next start reports requests that this process lost.
     if (row.outcome !== "lost") this.requests[row.outcome]++;
     for (const { counts, cost } of row.attempts) {
       this.costNano += Number(cost ?? 0n);
@@ -98,15 +98,15 @@ class Figures {
   }
 }
 
-/** Only a stream has a first token that its client sees before the last. */
+/** Only a stream shows its client the first token before the last. */
 function firstTokenMs({ isStream, firstByteMs, outcome, status }: RequestRow): number | undefined {
   const isError = outcome === "answered" && status >= 400;
   return isStream && !isError ? firstByteMs : undefined;
 }
 
 /**
- * First to last token of a whole stream, divided by the tokens after the first. Several answers come at once, and
- * estimates are no counts.
+ * Time from first to last token of a complete stream, divided by the tokens after the first. Undefined for several
+ * parallel answers and for estimated counts.
  */
 function perTokenMs(row: RequestRow): number | undefined {
   const firstMs = firstTokenMs(row);
@@ -119,7 +119,7 @@ function perTokenMs(row: RequestRow): number | undefined {
 
 type Counter = readonly [name: string, help: string, totalOf: (figures: Figures) => number];
 
-/** After vLLM's names. */
+/** The names follow vLLM's. */
 const PREFIX = "millrace_tenant:";
 const COUNTERS: readonly Counter[] = [
   ["prompt_tokens_total", "Prompt tokens of the tenant's requests, cached ones included", (own) => own.promptTokens],
@@ -139,22 +139,22 @@ export class TenantFigures {
   /** Whether a tenant was refused a place since the last look. */
   #isFull = false;
 
-  /** A request has ended. */
+  /** Counts a request at its end. */
   count(row: RequestRow): void {
     this.#placeOf(row.tenant, row.beganMs + row.totalMs).count(row);
   }
 
   /**
-   * Gives a tenant a place, or keeps the one that it has.
-   * @returns the name under which its figures are shown: its own, or `OTHER`
+   * Gives a tenant a place, or keeps its place.
+   * @returns the name of its figures: its own, or `OTHER`
    */
   placeFor(tenant: string, nowMs: number): string {
     return this.#placeOf(tenant, nowMs).name;
   }
 
   /**
-   * Frees the places of tenants that are idle while others wait, and of those that the gateway no longer has. Call now
-   * and then.
+   * Frees the places of tenants that are idle while others wait, and of tenants that left the gateway. Call it
+   * regularly.
    */
   look(nowMs: number, isKnown: (tenant: string) => boolean): void {
     for (const [tenant, { latestMs }] of this.#tenants) {
@@ -165,8 +165,8 @@ export class TenantFigures {
   }
 
   /**
-   * Readings by the dashboard's keys. The nameless tenant of a gateway without keys is left out: its figures are the
-   * whole server's.
+   * Readings by the dashboard's keys. The nameless tenant of a gateway without keys is left out: its figures equal the
+   * server's.
    */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading> {
     const named = this.#all().filter(({ name }) => name !== "");
@@ -213,7 +213,7 @@ export class TenantFigures {
     return figures;
   }
 
-  /** `OTHER` as soon as it has figures. */
+  /** Includes `OTHER` once it has figures. */
   #all(): readonly Figures[] {
     return [...this.#tenants.values(), ...(this.#other.latestMs > 0 ? [this.#other] : [])];
   }

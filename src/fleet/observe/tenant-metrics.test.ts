@@ -1,4 +1,4 @@
-/** Figures by tenant of a whole gateway: those of its ledger, for its operators, as long as it has the tenant. */
+/** Figures by tenant of a complete gateway: the ledger's, for its operators, while the gateway has the tenant. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -56,7 +56,7 @@ async function chat(key: string, text: string): Promise<number> {
   return answer.status;
 }
 
-/** Sums over all labels but the tenant's. */
+/** Sums by tenant, over all other labels. */
 async function metric(name: string): Promise<Readonly<Record<string, number>>> {
   const answer = await ask("GET", "/metrics/tenants", "k-viewer");
   expect([answer.status, answer.headers.get("content-type")]).toEqual([
@@ -77,12 +77,12 @@ test("the figures are the ledger's, for operators, and those of a tenant that is
   const { key } = (await made.json()) as { key: string };
   for (const text of ["one", "two", "three"]) expect(await chat("sk-search", text)).toBe(200);
   expect(await chat(key, "four")).toBe(200);
-  // One that is refused counts without a cost.
+  // A refused request counts, without a cost.
   expect(
     (await ask("POST", "/v1/chat/completions", key, { model: "m", messages: [], temperature: "x" })).status,
   ).toBeLessThan(500);
 
-  // The ledger writes a request after its answer.
+  // The ledger writes the row after the answer.
   await expect.poll(() => metric("requests_total")).toMatchObject({ search: 3, "org:acme": 2 });
   const spent = async (field: "cost" | "saved" | "output"): Promise<Readonly<Record<string, number>>> => {
     const answer = await ask("GET", "/admin/ledger/spend?group_by=tenant", "k-viewer");
@@ -96,12 +96,12 @@ test("the figures are the ledger's, for operators, and those of a tenant that is
     ["saved_dollars_total", "saved"],
     ["generation_tokens_total", "output"],
   ] as const) {
-    // The cache's own requests are still written then.
+    // The ledger is still writing the cache's own requests.
     const isEqual = async () => isDeepStrictEqual(await metric(name), await spent(field));
     await expect.poll(isEqual, { timeout: 10_000 }).toBe(true);
   }
   expect((await spent("cost")).search).toBeCloseTo(3 * 0.00104, 9);
-  // All tenants' money is all models'.
+  // The money of all tenants equals that of all models.
   const total = Object.values(await spent("cost")).reduce((sum, cost) => sum + cost, 0);
   const byModel = parseMetrics(await (await ask("GET", "/metrics/tenants", "k-viewer")).text());
   const costs = byModel.filter((sample) => sample.name === "millrace_model:cost_dollars_total");

@@ -1,4 +1,4 @@
-/** Finds the operator of a request's key, and checks that the operator's role is enough. */
+/** Finds the operator of a request's key, and checks the operator's role. */
 import { noAdminKey } from "../../core/admin-key.js";
 import { createKeySearch } from "../../core/api-keys.js";
 import { MillraceError } from "../../core/errors.js";
@@ -7,7 +7,7 @@ import type { Operator } from "../config/sections/operators.js";
 
 export const OPERATORS_KEY = "an operator's key";
 
-/** The operator with a key; undefined: it is nobody's. */
+/** The operator with a key; undefined: an unknown key. */
 export function operatorWith(operators: readonly Operator[], key: string): Operator | undefined {
   try {
     return operatorOf(operators, undefined, key);
@@ -16,14 +16,14 @@ export function operatorWith(operators: readonly Operator[], key: string): Opera
   }
 }
 
-/** Throws not_found without operators, and invalid_api_key where the key is nobody's. */
+/** Throws not_found without operators, and invalid_api_key for an unknown key. */
 export function operatorOf(
   operators: readonly Operator[],
   authorization: string | undefined,
   apiKey: string | undefined,
 ): Operator {
   if (operators.length === 0) throw noAdminKey("add it, or operators, to the configuration");
-  // A client's key, which is a valid one elsewhere, is none here.
+  // A client's key is invalid here, though valid elsewhere.
   const search = createKeySearch(
     operators.map(({ key }) => key.reveal()),
     OPERATORS_KEY,
@@ -31,7 +31,7 @@ export function operatorOf(
   return operators[search(authorization, apiKey)]!;
 }
 
-/** Throws forbidden where the role is too small. */
+/** Throws forbidden if the role is too low. */
 export function assertRole({ name, role }: Who, needed: Role): void {
   if (ROLES.indexOf(role) >= ROLES.indexOf(needed)) return;
   throw new MillraceError("forbidden", `expected the role ${needed}, got ${role}, the role of ${name}`, {

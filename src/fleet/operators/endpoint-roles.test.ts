@@ -1,4 +1,4 @@
-/** Every endpoint of the administrator's, asked by every role, in a gateway that has all parts. */
+/** Every endpoint under /admin, called by every role, on a gateway with all parts. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ const ask = async (method: string, path: string, key: string | undefined, body?:
   return { status: answer.status, error: text.startsWith("{") ? (JSON.parse(text) as Json).error : undefined };
 };
 
-/** A path that is routed alike: of nobody and nothing, so that nothing happens. */
+/** A path with the same route whose names stand for nothing, so that the request changes nothing. */
 const pathOf = (route: string): string =>
   route.replace(":action{drain|restart}", "drain").replace(/:\w+(\{.+?\})?/g, "x");
 

@@ -1,13 +1,14 @@
-/** The role that each of the administrator's endpoints needs: one table, from which nothing is missing. */
+/** The role that each endpoint under /admin needs: one complete table. */
 import type { Context, Hono } from "hono";
 import { matchedRoutes } from "hono/route";
 import { MillraceError } from "../../core/errors.js";
 import type { Role } from "../../core/sign-in/roles.js";
 
 /**
- * Method and path of each route → the least role. Reading needs no more than a viewer, except the audit, and the
- * gateway's requests to the hub with its own token: that may name private repositories, costs requests of its quota,
- * and helps only those who may pull.
+ * Method and path of each route → the least role. A viewer may read everything except the audit and the gateway's
+ * requests to the hub. These use the gateway's own token: they may name private repositories, use up its quota, and
+ * only
+ * help operators who may pull.
  */
 export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "GET /metrics/tenants": "viewer",
@@ -74,11 +75,11 @@ export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
 
 const keyOf = ({ method, path }: { readonly method: string; readonly path: string }): string => `${method} ${path}`;
 
-/** The check of keys stands before all of them. */
+/** Excludes the check of keys, which precedes all endpoints. */
 const isEndpoint = (route: { readonly method: string; readonly path: string }): boolean =>
   keyOf(route) !== "ALL /admin/*";
 
-/** Throws where an endpoint under /admin is not in the table: nobody has said who may use it. */
+/** Throws if an endpoint under /admin is missing from the table. */
 export function assertRolesStated(app: Hono): void {
   const missing = app.routes.find(
     (route) => isEndpoint(route) && route.path.startsWith("/admin/") && !Object.hasOwn(ENDPOINT_ROLES, keyOf(route)),
@@ -89,7 +90,7 @@ export function assertRolesStated(app: Hono): void {
   });
 }
 
-/** The least role for a request; undefined: there is no such endpoint. */
+/** The least role for a request; undefined: the endpoint does not exist. */
 export function roleFor(c: Context): Role | undefined {
   const route = matchedRoutes(c).find(isEndpoint);
   return route === undefined ? undefined : ENDPOINT_ROLES[keyOf(route)];

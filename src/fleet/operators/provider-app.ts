@@ -1,6 +1,6 @@
 /**
- * The two paths of a sign-in at an identity provider. They stand in the app's own folder, since cookies without Path
- * are right there.
+ * The two paths of a sign-in at an identity provider. They lie in the app's own folder, so that cookies without Path
+ * apply to it.
  */
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
@@ -20,7 +20,7 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
   const publicUrl = new URL(provider?.settings.publicUrl ?? "http://localhost");
   const isSecure = isHttps(publicUrl.origin);
   const nameOf = (c: Context): string => cookieName("millrace-sign-in", incomingOf(c), sessions, isSecure);
-  // The provider's page leads here, so this cookie is sent along from another site, once.
+  // The provider's page leads back here, so the browser must send this cookie from another site, once.
   const setAttempt = (c: Context, attempt: string, seconds: number) => {
     const cookie = `${nameOf(c)}=${attempt}; Max-Age=${seconds}; ${cookieEnd("Lax", isSecure)}`;
     c.header("Set-Cookie", cookie, { append: true });
@@ -34,12 +34,12 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
   app.get("/signed-in", async (c) => {
     const who = await known().finish(cookiesNamed(incomingOf(c), nameOf(c))[0], new URL(c.req.url).search);
     const grant = { operator: () => who, clientKey: undefined, owner: `operator ${who.name}` };
-    // The browser keeps its cookies of sessions to itself here, since the visitor comes from another site: a client's
-    // session stays as it is.
+    // The visitor comes from another site, so the browser withholds its session cookies: a client's session stays as it
+    // is.
     const { cookie } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin });
     setAttempt(c, "", 0);
     c.header("Set-Cookie", cookie, { append: true });
-    // Always to the app, so that no link can choose where a sign-in ends.
+    // Always redirects to the app, so that no link can choose another target.
     return c.redirect("./");
   });
   return app;

@@ -1,6 +1,4 @@
-/**
- * Sign-in at a provider that runs in the test, which checks what real ones check, and misbehaves when it is told to.
- */
+/** Sign-in at a provider within the test, which checks the same as real ones, and misbehaves on command. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportSPKI, UnsecuredJWT } from "jose";
@@ -60,7 +58,7 @@ async function get(path: string, cookie = "") {
   };
 }
 
-/** The browser's way to the provider, where its visitor agrees. */
+/** The browser's way to the provider, where the visitor agrees. */
 async function begin() {
   const { location, cookies } = await get("/sign-in");
   const asked = new URL(location!).searchParams;

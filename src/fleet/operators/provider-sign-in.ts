@@ -1,6 +1,6 @@
 /**
- * Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce, whose
- * messages openid-client makes and checks.
+ * Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce. The
+ * openid-client package creates and checks the messages.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { EncryptJWT, jwtDecrypt } from "jose";
@@ -19,7 +19,7 @@ export interface SignInSettings {
   readonly roles: Readonly<Record<Role, readonly string[]>>;
 }
 
-/** The browser keeps its attempt, sealed, and the gateway stores none: a stranger cannot crowd out attempts. */
+/** The browser keeps its sealed attempt, and the gateway stores none: strangers cannot crowd out attempts. */
 interface Attempt {
   readonly state: string;
   readonly nonce: string;
@@ -35,7 +35,7 @@ const MAX_NAME_CHARACTERS = 64;
 
 export class ProviderSignIn {
   readonly #sealKey = randomBytes(32);
-  /** Hashes of the attempts that have come back, oldest first. */
+  /** Hashes of the used attempts, oldest first. */
   readonly #used = new Set<string>();
   #provider: Promise<openid.Configuration> | undefined;
 
@@ -44,7 +44,7 @@ export class ProviderSignIn {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** @returns the address at the provider, and the attempt, which the same browser must bring back */
+  /** @returns the address at the provider, and the attempt, which the same browser must send back */
   async begin(): Promise<{ readonly url: URL; readonly attempt: string }> {
     const provider = await this.#discovered();
     const [state, nonce, verifier] = [openid.randomState(), openid.randomNonce(), openid.randomPKCECodeVerifier()];
@@ -63,7 +63,7 @@ export class ProviderSignIn {
     return { url, attempt };
   }
 
-  /** Opens an attempt. It works once, whether or not the sign-in then succeeds. */
+  /** Opens an attempt. Each works once, even if the sign-in then fails. */
   async #opened(sealed: string): Promise<Attempt | undefined> {
     const hash = createHash("sha256").update(sealed).digest("base64url");
     if (this.#used.has(hash)) return undefined;
@@ -81,7 +81,7 @@ export class ProviderSignIn {
     }
   }
 
-  /** @param query what the provider added to the address, with its question mark */
+  /** @param query the provider's addition to the address, with its question mark */
   async finish(sealed: string | undefined, query: string): Promise<Who> {
     const attempt = sealed === undefined ? undefined : await this.#opened(sealed);
     if (attempt === undefined) throw refused("a sign-in that began here", undefined);
@@ -100,11 +100,11 @@ export class ProviderSignIn {
     const { roleClaim, roles } = this.settings;
     const given = [claims[roleClaim]].flat();
     const role = ROLES.findLast((each) => roles[each].some((value) => given.includes(value)));
-    // A provider may let a person write another's address into their account: such a person must not stand for the
-    // other in the audit.
+    // A provider may let people enter others' addresses in their accounts, so an unverified one must not appear in the
+    // audit.
     const email = claims.email_verified === false ? undefined : claims.email;
     const name = [email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
-    // Names of operators in the file cannot begin so.
+    // The prefix is impossible in names of the file's operators.
     const shown = `oidc:${name.slice(0, MAX_NAME_CHARACTERS)}`;
     if (role !== undefined) return { name: shown, role };
     throw new MillraceError("forbidden", `expected a role for ${shown} by the claim ${roleClaim}, got none`, {
@@ -116,7 +116,7 @@ export class ProviderSignIn {
     return `${this.settings.publicUrl.replace(/\/$/, "")}/signed-in`;
   }
 
-  /** Asked for once; again after a failure. */
+  /** Runs discovery once, and again after a failure. */
   #discovered(): Promise<openid.Configuration> {
     this.#provider ??= this.#discover().catch((thrown: unknown) => {
       this.#provider = undefined;
@@ -127,10 +127,10 @@ export class ProviderSignIn {
 
   #discover(): Promise<openid.Configuration> {
     const { issuer, clientId, clientSecret } = this.settings;
-    // The configuration accepts http only for this machine.
+    // The configuration allows http only for this machine.
     const local = issuer.startsWith("http:") ? [openid.allowInsecureRequests] : [];
     return openid.discovery(new URL(issuer), clientId, clientSecret.reveal(), undefined, {
-      // enableNonRepudiationChecks also verifies the signature of a token that comes directly from the provider.
+      // enableNonRepudiationChecks also verifies the signature of a token that comes straight from the provider.
       execute: [...local, openid.enableNonRepudiationChecks],
       timeout: TIMEOUT_SECONDS,
       [openid.customFetch]: fetchBounded,
@@ -140,7 +140,7 @@ export class ProviderSignIn {
 
 class TooLarge extends Error {}
 
-/** No answer of the provider fills the memory. */
+/** Bounds the provider's answer, so that it cannot fill the memory. */
 async function fetchBounded(url: string, options: openid.CustomFetchOptions): Promise<Response> {
   const response = await fetch(url, options as RequestInit);
   const chunks: Uint8Array[] = [];
@@ -154,7 +154,7 @@ async function fetchBounded(url: string, options: openid.CustomFetchOptions): Pr
   return new Response(numBytes === 0 ? null : new Uint8Array(Buffer.concat(chunks)), { status, headers });
 }
 
-/** Whether the provider did not answer, or not as one: fetch throws TypeErrors, and time limits DOMExceptions. */
+/** Whether the provider gave no valid answer: fetch throws TypeErrors, and time limits throw DOMExceptions. */
 function isOutage(thrown: unknown): boolean {
   const causes = [thrown, (thrown as Error).cause, ((thrown as Error).cause as Error | undefined)?.cause];
   return causes.some((each) => {

@@ -1,4 +1,4 @@
-/** Sign-in with a key: the cookie, what it allows, and what pages of others try with it. */
+/** Sign-in with a key: the cookie, its rights, and attempts of other sites' pages to use it. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -170,7 +170,7 @@ test("after ten failures a wrong key is told to wait, and a right one signs in",
   const { status, headers, json } = await wrong();
   expect([status, json.error.code]).toEqual([429, "rate_limit_exceeded"]);
   expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
-  // Behind one proxy, others fail.
+  // Wrong attempts of one proxy's clients do not block a right key, only further wrong ones.
   expect((await signIn("admin")).status).toBe(201);
   expect((await wrong()).status).toBe(429);
 });

@@ -1,4 +1,6 @@
-/** Who silences alerts: the operator who asks, by key or by session, and a text only where the key is nobody's own. */
+/**
+ * The author of a silence: the operator with the key or session; a name in the request counts only for a shared key.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The data of a request on its way through the proxy, and the parts of the proxy that all requests share. */
+/** The data of a request on its way through the proxy, and the parts that all requests share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ResponseState } from "../../core/response-state.js";
 import type { Route } from "../../gateway/api/routes.js";
@@ -27,11 +27,11 @@ export interface UpstreamContext {
 /** Shared by all exchanges with clients. */
 export interface ExchangeContext extends UpstreamContext {
   readonly responses: ResponseState;
-  /** All policies, and behind them the instances. */
+  /** Runs all policies, then the instances. */
   readonly handle: Handler;
 }
 
-/** A request whose body has not been read. */
+/** A request with an unread body. */
 export interface Arrival {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -40,19 +40,19 @@ export interface Arrival {
   readonly url: string;
   readonly path: string;
   readonly route: Route;
-  /** Present where the client speaks Ollama's API, which is translated. */
+  /** Present if the client uses Ollama's API, which the proxy translates. */
   readonly ollama?: OllamaEndpoint | undefined;
 }
 
-/** A request that can be sent to an instance. */
+/** A request that is ready for an instance. */
 export interface Sendable {
   readonly request: GatewayRequest;
   readonly entrant: Omit<Entrant, "excluded" | "isRetry">;
   /**
-   * The cache scope of the request; "": the shared one. Evaluated when the request is sent, since a reload may turn
-   * caching on while it waits.
+   * The cache scope of the request; "": the shared one. Called at sending, since a reload may turn caching on while the
+   * request waits.
    */
   readonly cacheScope: () => string;
-  /** Whether the model's engines take a priority other than 0. */
+  /** Whether the model's engines accept a priority other than 0. */
   readonly schedulesByPriority: boolean;
 }

@@ -1,4 +1,4 @@
-/** One attempt at one instance: which answers can be read at all. */
+/** One attempt at one instance: the answers that the gateway can read at all. */
 import { afterEach, describe, expect, test } from "vitest";
 import { type Behaviour, sse, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
 

@@ -13,9 +13,9 @@ import { answerHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
 
 export type AttemptResult =
-  /** The client got the whole answer. */
+  /** The client got the complete answer. */
   | { readonly kind: "answered"; readonly status: number }
-  /** The answer broke off after the client had got its first byte. */
+  /** The answer broke off after the client had its first byte. */
   | { readonly kind: "broken"; readonly error: MillraceError; readonly status: number }
   | Refused
   | { readonly kind: "cancelled" };
@@ -27,7 +27,7 @@ export interface Refused {
   /**
    * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network
    * failure; late: the first byte exceeded its time limit; forsaken: the instance became suspect or failed while
-   * another was ready; malformed: the answer could not be read; redirected: it leads to another address.
+   * another was ready; malformed: the answer was unreadable; redirected: it leads to another address.
    */
   readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed" | "redirected";
   readonly status: number | undefined;
@@ -37,27 +37,25 @@ export interface AttemptContext {
   readonly instanceId: string;
   readonly sink: AnswerSink;
   readonly timeouts: ProxyTimeouts;
-  /** Whether another instance could take the request. Called when this one is busy, suspect or failed. */
+  /** Whether another instance could take the request. Called if this one is busy, suspect or failed. */
   mayRetry(): boolean;
-  /** @param status of the answer */
+  /** @param status status of the answer */
   onFirstByte(status: number): void;
-  /** Gets the bytes of the answer; absent: nobody wants its token counts. */
+  /** Gets the bytes of the answer; absent: no part needs its counts. */
   readonly usage: UsageReader | undefined;
-  /** The last byte of a whole answer has come, and the sink is about to get it. */
+  /** Called with the last byte of a complete answer, before the sink gets it. */
   onComplete(): void;
   /** Turns a provider's answer into the client's dialect. */
   readonly translation?: Translation | undefined;
-  /** Told of the head of a provider's answer, even if the answer is not passed on. */
+  /** Called with the head of a provider's answer, even if the client does not get the answer. */
   readonly onHead?: ((status: number, headers: IncomingHttpHeaders) => void) | undefined;
-  /** Told of the body of a refusal that is not passed on, up to a size. */
+  /** Called with the body of a refusal that the client does not get, up to MAX_DISCARDED_BYTES. */
   readonly onRefusalBody?: ((body: Buffer) => void) | undefined;
 }
 
-/** Statuses of an instance that did not take the request: busy, and not ready. */
+/** Statuses of an instance that did not accept the request: busy, and not ready. */
 const NOT_TAKEN: readonly number[] = [429, 503];
-/**
- * A provider also refuses a key, for which another may do, and Anthropic has a status of its own for being overloaded.
- */
+/** A provider also refuses keys, for which another may do; Anthropic has its own status for overload. */
 const NOT_TAKEN_BY_PROVIDER: readonly number[] = [401, 402, 403, ...NOT_TAKEN, 529];
 /** A refusal's body is read up to this size, so that its connection can be reused. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
@@ -71,11 +69,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: IncomingHttpHeaders = {};
-  /** Set if the answer is a stream of events. */
+  /** Present if the answer is a stream of events. */
   #events: WholeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
-  /** Time of the last byte that was not a comment, which a server may send forever; at first, time of the request. */
+  /** Time of the last byte outside comments, which a server may send forever; at first, time of the request. */
   #lastDataMs = 0;
   #numDiscarded = 0;
   readonly #discarded: Buffer[] = [];
@@ -94,7 +92,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   /**
    * Closes the connection, so that the instance stops computing.
-   * @param error ends an answer that has begun; undefined: the client left
+   * @param error ends an answer that has begun; undefined: the client has left
    */
   cancel(error?: MillraceError): void {
     if (this.#state === "over" || this.#state === "discarding") return;
@@ -104,8 +102,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * Called when the instance is suspect or failed: refuses the request if its answer has not begun and another instance
-   * could take it.
+   * Called when the instance becomes suspect or fails: refuses the request if its answer has not begun and another
+   * instance could take it.
    */
   forsake(): void {
     if (this.#state !== "waiting" || !this.context.mayRetry()) return;
@@ -133,7 +131,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return;
     }
     if (status >= 300 && status < 400) {
-      // A client would follow it, and send its key and its prompt there.
+      // A client would follow the redirect, and send its key and prompt there.
       this.#fail(this.#failure(`status ${status}, which leads elsewhere`), "redirected");
       this.#abort();
       return;
@@ -145,7 +143,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     const encoding = encodingOf(headers);
     if (encoding !== undefined) {
-      // The gateway could neither count its tokens, nor search its texts, nor end its stream with an event.
+      // The gateway could not count the tokens of such an answer, search it, or end its stream with an event.
       this.#fail(this.#failure(`one in the encoding ${JSON.stringify(encoding.slice(0, 20))}`), "malformed");
       this.#abort();
       return;
@@ -182,7 +180,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const { translation } = this.context;
     const last = translation?.end() ?? this.#events?.flush();
     this.#checkTranslation();
-    // A translation that failed has ended the attempt.
+    // A failed translation has ended the attempt.
     if (this.#isOver()) return;
     if (this.#state === "waiting") this.#begin();
     this.context.onComplete();
@@ -197,7 +195,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code) ? "reset" : "unreachable");
   }
 
-  /** Ends the attempt if the provider's answer cannot be read any further. */
+  /** Ends the attempt if the rest of the provider's answer is unreadable. */
   #checkTranslation(): void {
     const failure = this.context.translation?.failure;
     if (failure === undefined) return;
@@ -254,7 +252,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#onTimer(), ms);
   }
 
-  /** Compares with the time of the last byte: a new timer for every chunk would cost more. */
+  /** Compares the time of the last byte: a new timer for every chunk would cost more. */
   #onTimer(): void {
     if (this.#state === "discarding") {
       this.#abort();
@@ -262,7 +260,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     const { idleMs, firstByteMs } = this.context.timeouts;
     const hasBytes = this.#lastByteMs > 0;
-    // While the client does not read, its own time limit applies instead.
+    // While the client does not read, only its own time limit applies.
     const isPaused = this.#controller?.paused === true;
     const idleLeftMs = isPaused ? idleMs : this.#lastByteMs + idleMs - performance.now();
     // Servers send comments while a prompt waits or is computed. They do not extend the time for it.

@@ -1,6 +1,6 @@
 /**
- * Everything at once, at random from a seed: whatever instances and clients do, answers are whole or say that they are
- * not, and nothing is left behind.
+ * All faults at once, random from a seed: with any behaviour of instances and clients, answers are complete or say that
+ * they are not, and nothing leaks.
  */
 import { afterEach, expect, test } from "vitest";
 import { cases } from "../../../test/helpers/long.js";
@@ -19,7 +19,7 @@ afterEach(() => fleet.stop());
 const answerOf = (prompt: unknown): string =>
   Array.from({ length: NUM_EVENTS }, (_, i) => sse({ prompt, i })).join("") + sse("[DONE]");
 
-/** Answers most requests, in pieces cut anywhere, and fails the rest in one of many ways. */
+/** Answers most requests, in pieces cut anywhere, and fails the others in one of many ways. */
 function moody(rng: TestRng): Behaviour {
   return ({ body }, outgoing) => {
     const answer = Buffer.from(answerOf(body.prompt));
@@ -47,7 +47,7 @@ function moody(rng: TestRng): Behaviour {
 
 type Seen = "whole" | "error" | "cut" | "left";
 
-/** Throws where the client got anything that it could not make sense of. */
+/** Throws if the client's answer is neither complete nor a proper error. */
 async function ask(rng: TestRng): Promise<Seen> {
   const prompt = `${`prefix ${rng.int(1, NUM_PREFIXES)} `.repeat(40)}${rng.int(0, 1e9)}`;
   const leaving = new AbortController();

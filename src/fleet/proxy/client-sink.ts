@@ -35,7 +35,7 @@ export class ClientSink implements AnswerSink {
   }
 
   breakOff(error: MillraceError): void {
-    // Any other answer must end with a cut connection, or the client would take it for complete.
+    // Any other answer must end with a cut connection, so that the client does not take it for complete.
     if (this.#isEventStream) this.outgoing.end(this.dialect.streamError(error, this.requestId));
     else this.outgoing.destroy();
   }

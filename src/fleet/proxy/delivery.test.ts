@@ -1,7 +1,4 @@
-/**
- * Where a request goes when its instance falls silent, comes back, or is slow: on stand-ins whose health is the test's
- * to say.
- */
+/** The path of a request whose instance falls silent, returns, or is slow, on stand-ins whose health the test sets. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   answerJson,
@@ -62,7 +59,7 @@ describe("an instance that stops responding", () => {
     await until(() => standIns[0]!.numCut === 1);
     expect([watched.routed, watched.retried]).toEqual([["a", "b"], ["a"]]);
     expect(proxy.numInFlight("a")).toBe(0);
-    // Its health is known to be bad already, and one silence is one failure, not as many as there were requests.
+    // Its health is known already, and one silence is one failure for all its requests.
     expect(pool.failures).toEqual([]);
     expect(proxy.breakerState("a")).toBe("closed");
   });
@@ -107,7 +104,7 @@ describe("an instance that stops responding", () => {
     await until(() => standIns[1]!.received.length === 1);
     pool.change("c", well);
     pool.change("b", suspect);
-    // Whoever is asked now has heard of the change.
+    // The instance of this answer has seen the change.
     await isWhole(post(chat, request));
     expect(standIns[1]!.numCut).toBe(0);
     expect(watched.routed).toEqual(["a", "b", "c"]);
@@ -133,7 +130,7 @@ describe("a retry", () => {
     const { post, pool, standIns, watched } = await start([ok]);
     const { url } = standIns[0]!;
     const target = (to: string) => ({ url: to, apiKey: undefined, modelName: undefined });
-    // Nobody listens there.
+    // No server listens there.
     pool.change("a", { target: target("http://127.0.0.1:9") });
     pool.onReport = async () => pool.change("a", { state: "failed", isComing: true });
     const response = post(chat, request);
@@ -214,7 +211,7 @@ describe("with hedge-after: auto", () => {
     standIns[0]!.behave = () => {};
     const responses = await Promise.all([post("/v1/chat/completions", body), post("/v1/chat/completions", body)]);
     expect(responses.map(({ status }) => status)).toEqual([200, 200]);
-    // On a busy machine the other one may be slow too.
+    // On a busy machine, the other may be slow too.
     expect(watched.hedged).toContain("b");
   });
 
@@ -286,9 +283,9 @@ describe("with hedge-after", () => {
     const { post, pool, proxy, standIns, watched } = await start([slow, ok], fields);
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const response = post(chat, request);
-    // On a busy machine the second instance would be asked before it has changed.
+    // On a busy machine, the second instance would otherwise be asked before it changes.
     await passWhenAsked(standIns[0]!, 0);
-    // A reload has put an engine there that cannot keep tenants apart.
+    // A reload put an engine there that cannot keep tenants apart.
     pool.change("b", { engine: "openai" });
     await vi.advanceTimersByTimeAsync(20);
     expect(watched.hedged).toEqual(["b"]);

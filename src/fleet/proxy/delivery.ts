@@ -20,7 +20,7 @@ import { type Message, messageTo } from "./message.js";
 
 interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
-  /** Undefined if the client left before the request was sent. */
+  /** Undefined if the client left before the sending. */
   readonly instanceId: string | undefined;
 }
 
@@ -30,14 +30,14 @@ interface Ended {
   readonly lease: Lease;
 }
 
-/** A request that two processes answered with a broken connection may have crashed them, and is not sent to a third. */
+/** A request on which two processes broke the connection may have crashed them, so no third gets it. */
 const MAX_RESETS = 2;
 
 const CANCELLED = { kind: "cancelled" } as const;
 
 export class Delivery {
   readonly #running = new Map<Attempt, Lease>();
-  /** Processes that failed this request. A process that replaces one of them may still get it. */
+  /** Processes that failed this request. Their replacements may still get it. */
   #excluded: readonly string[] = [];
   #numLeft: number;
   readonly #resets = new Set<string>();
@@ -54,7 +54,7 @@ export class Delivery {
     context.hedging.requested(sendable.entrant.request.model);
   }
 
-  /** Cancels the request. @param error ends an answer that has begun; undefined: the client left */
+  /** Cancels the request. @param error ends an answer that has begun; undefined: the client has left */
   abandon(error?: MillraceError): void {
     this.#isAbandoned = true;
     this.#leaveRoom();
@@ -89,16 +89,16 @@ export class Delivery {
     const { request } = this.sendable.entrant;
     const verdict = this.#report(how, upstream.id);
     if (how === "reset" && this.#resets.add(processOf(upstream)).size === MAX_RESETS) throw error;
-    // A redirect is the server's setting for the path, which other instances share.
+    // A redirect is the server's setting for the path, so other instances have it too.
     if (this.#numLeft === 0 || how === "redirected") throw error;
-    // A suspect or failed instance gets no requests anyway, and may get this one again when it is ready.
+    // A suspect or failed instance gets no requests now; once it is ready, it may get this one again.
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(request, this.#excluded)) return;
-    // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not
-    // be read, will be again.
+    // Every instance has been tried. A busy one stays busy; a request that was too slow or had an unreadable answer
+    // would fail again.
     if (how === "busy" || how === "late" || how === "malformed") throw error;
-    // The health check decides: a kept connection may have closed just as it was used, or a new process may be
+    // The health check decides: an idle connection may have closed at the moment of its use, or a new process may be
     // starting.
     await verdict;
     if (!router.hasReady(request, []) && !router.isComing(request)) throw error;
@@ -112,13 +112,13 @@ export class Delivery {
 
   /**
    * Makes one attempt, and a second one if the first has no answer after `hedgeAfterMs`.
-   * @returns the attempt that answered, else the last to fail
+   * @returns the attempt with an answer, otherwise the last to fail
    */
   #race(first: Lease): Promise<Ended> {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
       const fail = (thrown: unknown): void => {
-        // A second copy that cannot be sent, to an engine of another kind, leaves the first under way.
+        // If the second copy cannot be sent, to an engine of another kind, the first continues.
         if (this.#running.size > 0) return;
         clearTimeout(timer);
         reject(thrown);
@@ -155,8 +155,8 @@ export class Delivery {
   }
 
   /**
-   * Leases a free seat on another instance, unless requests are waiting for seats, or most seats are taken, or the
-   * budget is spent.
+   * Leases a free seat on another instance, unless requests are waiting for seats, most seats are taken, or the budget
+   * is spent.
    */
   #hedge(first: Lease): Lease | undefined {
     const { router, waitingRoom, hedging } = this.context;
@@ -166,7 +166,7 @@ export class Delivery {
     if (!hedging.mayHedge(model, router.utilisation(model))) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
-    // A paid API would charge for the second answer as well.
+    // A paid API charges for the second answer as well.
     if (lease.target.provider !== undefined) {
       lease.end("unknown");
       return undefined;
@@ -176,7 +176,7 @@ export class Delivery {
     return lease;
   }
 
-  /** @returns undefined if another attempt has answered */
+  /** @returns undefined if another attempt answered first */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { router, connections } = this.context;
     const { route, observer, record: requestRecord } = this.sendable.request;
@@ -222,7 +222,7 @@ export class Delivery {
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
-      // The second copy has answered first. This attempt would have taken at least as long as it has so far.
+      // The second copy answered first. This attempt would have taken at least as long as it has so far.
       if (!isHeard && !isHedge) this.#observeFirstByte(record);
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       this.#noteResult(record, result, counts);
@@ -258,15 +258,14 @@ export class Delivery {
     return new AnswerCounts(isUsed, translation);
   }
 
-  /** Counts the tokens of a whole answer. */
+  /** Counts the tokens of a complete answer. */
   #countWhole(record: AttemptRecord, counts: AnswerCounts): void {
     const { route, path, observer, record: requestRecord } = this.sendable.request;
     const { promptTokens } = this.sendable.entrant.request.prefix;
-    // An answer without reported usage is not free: its tokens are estimated. Other paths may have nothing that is
-    // counted in tokens.
+    // An answer without reported usage is not free: its tokens are estimated. Other paths may have no tokens at all.
     const isEstimable = requestRecord.wantsUsage && isOwnPath(path);
     const estimated = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
-    // An error costs nothing, whatever it reports.
+    // An error costs nothing, whatever usage it reports.
     const whole = isSuccess(record) ? (counts.whole() ?? estimated()) : undefined;
     if (whole !== undefined) record.usage = whole;
     requestRecord.watcher?.completing(record);
@@ -279,12 +278,12 @@ export class Delivery {
     if (result.kind === "refused") record.status = result.status;
     else if (result.kind !== "answered" && isSuccess(record)) {
       const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
-      // A policy may have noted the part that it has passed on.
+      // A policy may have recorded the usage of the part that it passed on.
       if (cut !== undefined) record.usage ??= cut;
     }
   }
 
-  /** Throws the client's error if the instance cannot be asked this; the lease has then ended. */
+  /** Throws the client's error if the instance cannot serve this request; the lease has then ended. */
   #message(lease: Lease, seed: number | undefined): Message {
     try {
       return messageTo(lease, this.sendable, seed, this.sendable.request.observer.traceparent);
@@ -299,7 +298,7 @@ export class Delivery {
     this.context.hedging.observe(this.#pace(model), prefix.promptTokens, firstByteMs - startMs);
   }
 
-  /** The first byte of an answer that is no stream comes with the last. */
+  /** The first byte of an answer without a stream comes with its last. */
   #pace(model: string): string {
     return this.sendable.request.isStream ? model : `${model}\nwhole`;
   }
@@ -326,7 +325,7 @@ export class Delivery {
 
 const isSuccess = ({ status = 0 }: AttemptRecord): boolean => status >= 200 && status < 300;
 
-/** Tells the router the limits of a provider's key, from its answers. Google puts them into the body of a refusal. */
+/** Reports the limits of a provider's key to the router, from its answers. Google puts them into a refusal's body. */
 function limitListeners(lease: Lease, keyWarnings: KeyWarnings): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
   const { id, engine, model } = lease.upstream;
   return {
@@ -344,16 +343,16 @@ function learnFromBody(lease: Lease, body: Buffer | undefined): void {
 }
 
 /**
- * The instance's state after an attempt. A 429 is no failure: it says that a limit is used up, and the router learns
- * when it is whole again. A 503, and Anthropic's 529, say that the server takes nothing, and seldom for how long: after
- * three in a row the breaker's pauses stand in for that time.
+ * The instance's state after an attempt. A 429 is not a failure: a limit is used up, and the router learns when it
+ * resets. A 503, and Anthropic's 529, mean that the server accepts nothing, and rarely for how long: after three in a
+ * row, the breaker's pauses replace that time.
  */
 function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":
       // Our own engine answers 504 if the request's own `timeout` was too short.
       if (engine === "millrace" && result.status === 504) return "unknown";
-      // 501 says that the engine lacks the feature, not that it is failing.
+      // 501 means a missing feature, not a failing engine.
       if (result.status === 501) return "unknown";
       return result.status >= 500 ? "failed" : "answered";
     case "refused":

@@ -1,11 +1,11 @@
-/** Changes a request's JSON for one instance. */
+/** Edits a request's JSON for one instance. */
 import type { JsonObject } from "../../core/json-body.js";
 import { withFields } from "../../gateway/edit-json.js";
 
 export interface BodyEdit {
   /** Replaces the request's `model`. */
   readonly model?: string | undefined;
-  /** Added if the request has no `seed`. */
+  /** Set if the request has no `seed`. */
   readonly seed?: number | undefined;
   /** Replaces the request's `cache_salt`. */
   readonly cacheSalt?: string | undefined;
@@ -15,7 +15,7 @@ export interface BodyEdit {
   readonly timeout?: number | undefined;
 }
 
-/** @param bytes the JSON object that `body` was parsed from */
+/** @param bytes the JSON of `body` */
 export function editBody(bytes: Buffer, body: JsonObject, edit: BodyEdit): Buffer {
   const { model, seed, cacheSalt, priority, timeout } = edit;
   const fields: Record<string, unknown> = {};

@@ -1,6 +1,4 @@
-/**
- * What a request's way through the proxy tells: to its client, to the observer, to the log; and in which turn it goes.
- */
+/** A request's way through the proxy, as its client, the observer and the log see it, and its place in the queue. */
 import { afterEach, describe, expect, test } from "vitest";
 import {
   answerJson,
@@ -30,7 +28,7 @@ const breakOff: Behaviour = (_, outgoing) => {
   outgoing.write(sse({ n: 1 }), () => outgoing.destroy());
 };
 
-/** Keeps what it hears. */
+/** Records all that it hears. */
 function listen() {
   const heard = { started: [] as RequestStart[], ended: [] as unknown[][], refused: [] as unknown[][] };
   const observer: ProxyObserver = {
@@ -206,7 +204,7 @@ test.each<[string, number | undefined, readonly string[]]>([
   }
   for (const { response } of sent) await (await response).text();
   expect(standIns[0]!.received.map(({ body }) => body.user)).toEqual(["first", ...order]);
-  // The engine gets the request's own, for its batch.
+  // The engine gets the request's own priority, for its batch.
   const own = { first: 0, patient: 5, urgent: 1 } as Readonly<Record<string, number>>;
   for (const { body } of standIns[0]!.received) expect(body.priority).toBe(own[String(body.user)]);
 });

@@ -27,7 +27,7 @@ export class Exchange {
   ) {}
 
   /**
-   * Called when the client's connection closes, even after the whole answer.
+   * Called when the client's connection closes, even after a complete answer.
    * @param error the client's error, if the gateway shuts down
    */
   abandon(error?: MillraceError): void {
@@ -57,7 +57,7 @@ export class Exchange {
   async #read(): Promise<{
     readonly request: GatewayRequest;
     readonly turn: OpenTurn | undefined;
-    /** The body as the client wrote it. */
+    /** The client's body, unchanged. */
     readonly given: RequestBody;
   }> {
     const { options } = this.context;
@@ -73,7 +73,7 @@ export class Exchange {
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : withFields(sent.bytes, sent.body, changedFields(sent.body, body));
     const cancellation = this.#cancellation;
-    // The gateway keeps answers itself, and then tells engines not to.
+    // The client's wish: the gateway keeps answers itself, so engines always get `store: false`.
     const isPrivate = sent.body.store === false;
     const parts = { id, url, path, route, headers, bytes, body, caller, cancellation, isPrivate };
     const request = gatewayRequest(options, parts);
@@ -81,7 +81,7 @@ export class Exchange {
     return { request, turn, given: read.body };
   }
 
-  /** The body in OpenAI's API. */
+  /** The request in OpenAI's API. */
   #translated(endpoint: OllamaEndpoint, given: RequestBody): { readonly bytes: Buffer; readonly body: RequestBody } {
     const { pool, virtualModels } = this.context.options;
     const body = endpoint.isIdle(given) ? { model: given.model } : endpoint.request(given);
@@ -102,7 +102,7 @@ export class Exchange {
       endWatch = this.#cancellation.onCancel(leave);
       return endWatch;
     };
-    // Ollama's fields take texts only.
+    // Ollama's fields hold only texts.
     const idField = ollama === undefined ? route.idField : undefined;
     const read = await readBody(bytes, { idField, tenant, onWait });
     endWatch();

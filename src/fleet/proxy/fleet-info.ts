@@ -6,9 +6,10 @@ import type { UpstreamPool } from "../upstream/upstream.js";
 
 /**
  * @param path /v1/models, or /v1/models/<name>, where the name may contain slashes
- * @param modelOf the model that a name stands for, which is its `root`, as in vLLM's list
- * @param pool its instances say how long a request may be: a model's shortest length holds, since any of them may get
- * the request
+ * @param modelOf resolves a name to a model, which is the name's `root`, as in vLLM's list
+ * @param pool its instances report their longest request; the shortest of a model's lengths counts, since any may get
+ *   the
+ * request
  */
 export function modelList(
   models: readonly string[],
@@ -32,16 +33,16 @@ export function modelList(
   );
 }
 
-/** The longest request that every instance takes, in tokens; undefined where none says it. */
+/** The longest request that every instance accepts, in tokens; undefined: none reports it. */
 export function maxModelLenOf(model: string, pool: UpstreamPool): number | undefined {
   const lengths = pool.upstreams(model).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
   return lengths.length === 0 ? undefined : Math.min(...lengths);
 }
 
-/** The most of all instances of the models. Where an instance does not tell its length, prompts have no bound. */
+/** The maximum over all instances of the models. If an instance reports no length, prompts have no bound. */
 export function promptFactsOf(models: readonly string[], pool: UpstreamPool): PromptFacts {
   let [longest, template, isBounded] = [-1, -1, true];
-  // Asked for each request with limits, so it makes no lists.
+  // Runs for each request with limits, so it allocates no lists.
   for (const model of models) {
     for (const { capacity } of pool.upstreams(model)) {
       const { maxModelLen, templateTokens = -1 } = capacity;
@@ -62,7 +63,7 @@ interface FleetHealth {
 }
 
 /**
- * @param modelOf the model that a name stands for: each model is listed once, without its aliases
+ * @param modelOf resolves a name to a model: each model is listed once, without its aliases
  * @param startsOnDemand whether a model loads on demand, and so is healthy without a ready instance
  */
 export function fleetHealth(
@@ -79,7 +80,7 @@ export function fleetHealth(
   });
   type Model = (typeof models)[number];
   const isWell = ({ model, instances }: Model) => (instances.ready ?? 0) > 0 || startsOnDemand(model);
-  // A suspect instance is late by seconds only, and requests wait for it.
+  // A suspect instance is only seconds late, and requests wait for it.
   const isTakingRequests = !isDraining && models.some((model) => isWell(model) || (model.instances.suspect ?? 0) > 0);
   const isWhole = models.every(isWell);
   const status = isDraining ? "draining" : !isTakingRequests ? "unavailable" : isWhole ? "ok" : "degraded";

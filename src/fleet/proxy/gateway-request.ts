@@ -1,4 +1,4 @@
-/** Makes the request that policies see, for a client or for the gateway itself. */
+/** Creates the request that policies see, for a client or for the gateway itself. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Route } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
@@ -21,17 +21,17 @@ interface RequestParts {
   readonly body: RequestBody;
   readonly caller: Caller;
   readonly cancellation: Cancellation;
-  /** Whether the client forbids to keep its answer; absent: the body says it. */
+  /** Whether the client forbids keeping its answer; absent: its body says so. */
   readonly isPrivate?: boolean;
-  /** Absent: the proxy's observer is told of the request. */
+  /** Absent: the proxy's observer sees the request. */
   readonly observer?: RequestObserver | undefined;
-  /** Absent: a new one. */
+  /** Absent: a new record. */
   readonly record?: RequestRecord | undefined;
 }
 
 /**
- * Throws model_not_found if the request names no model of the fleet, unknown_field for a field that is spelled in
- * another case, and invalid_parameter for an amount that an engine might read otherwise.
+ * Throws model_not_found if the fleet has no such model, unknown_field for a field in another case, and
+ * invalid_parameter for an amount that an engine might read differently.
  */
 export function gatewayRequest(options: ProxyOptions, parts: RequestParts): GatewayRequest {
   const { id, url, path, route, headers, caller, cancellation } = parts;
@@ -44,10 +44,10 @@ export function gatewayRequest(options: ProxyOptions, parts: RequestParts): Gate
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
   const observer = parts.observer ?? (options.observer ?? DEAF_OBSERVER).started(start);
   const record = parts.record ?? new RequestRecord();
-  // OpenAI's word for it.
+  // OpenAI's field for private answers.
   record.isPrivate = parts.isPrivate ?? body.store === false;
-  // Field by field: to spread an object and add fields to it takes a hundred times as long. Absent ones are there too,
-  // so that all requests have one shape.
+  // Field by field: spreading an object and adding fields takes a hundred times as long. Absent fields are set too, so
+  // that all requests have one shape.
   return {
     id,
     url,

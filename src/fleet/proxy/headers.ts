@@ -1,6 +1,6 @@
 /**
- * Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are
- * meant for.
+ * Decides which headers pass the proxy: headers of a single connection do not, and API keys go only to their own
+ * instances.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
@@ -31,21 +31,23 @@ const NOT_SENT = new Set([
   "accept-encoding",
   "x-request-id",
   CACHE_SCOPE_HEADER,
-  // Engines get priority and timeout in the body, where they know them.
+  // Engines get priority and timeout in the body, if they have such fields.
   PRIORITY_HEADER,
   TIMEOUT_HEADER,
-  // The gateway alone decides which web pages may call, so engines need not see a browser's headers.
+  // Only the gateway decides which web pages may call, so engines do not get a browser's headers.
   "origin",
   "sec-fetch-site",
   "user-agent",
-  // A browser's session is with the gateway: an instance that got its cookie could use it.
+  // A browser's session belongs to the gateway: an instance could use its cookie.
   "cookie",
   "x-csrf-token",
 ]);
 /**
- * Headers of an answer that pass, beside those of the providers' own. Many others change a server's whole origin in a
- * browser, or send the browser elsewhere, and new ones are invented. The origin is the gateway's and has the app; an
- * instance may belong to anybody.
+ * Headers of an answer that pass, beside the providers' own. Many others affect a server's whole origin in a browser,
+ * or
+ * send the browser elsewhere, and new ones keep coming. The origin is the gateway's, with its app, while an instance
+ * may
+ * belong to anybody.
  */
 const RETURNED = new Set([
   "cache-control",
@@ -64,8 +66,8 @@ const RETURNED = new Set([
 ]);
 const PROVIDERS_HEADERS = /^(?:x|openai|anthropic|ratelimit)-/;
 /**
- * Headers of the gateway itself. Only one may come from an engine: ours names the rules of a schema that it does not
- * keep.
+ * Headers of the gateway itself. An engine may send only one: ours lists the rules of a schema that it does not
+ * enforce.
  */
 const OWN_HEADERS = "x-millrace-";
 const NOT_RETURNED = new Set(["x-request-id"]);
@@ -76,11 +78,11 @@ function isReturned(name: string): boolean {
 }
 
 /**
- * Browsers run nothing in answers of these types, even opened as a page. If commas separate several types, browsers
+ * Browsers run no code in answers of these types, even opened as a page. Of several types separated by commas, browsers
  * take the last.
  */
 const DATA_TYPE = /^(?:application\/json|text\/event-stream)\s*(?:;[^,]*)?$/;
-/** Opened as a page, an answer is of no origin and runs nothing. */
+/** Opened as a page, an answer has no origin and runs no code. */
 const AS_PAGE = { "content-security-policy": "sandbox", "x-content-type-options": "nosniff" };
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);
 
@@ -94,7 +96,7 @@ function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
 /**
  * Names and values in alternation. The client's key passes unchanged, so that the engine can tell tenants apart, unless
  * the instance has its own key or is an attached server of unknown kind.
- * @param isKeyHidden the key is the gateway's business only
+ * @param isKeyHidden the key is for the gateway only
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -106,7 +108,7 @@ export function requestHeaders(
 ): string[] {
   const named = connectionNames(headers);
   const dropsKeys = isKeyHidden || target.apiKey !== undefined || upstream.engine === "openai";
-  // A compressed answer can neither be counted nor searched, and the gateway could not end it with an event.
+  // A compressed answer cannot be counted or searched, and the gateway could not end it with an event.
   const sent = ["x-request-id", requestId, "user-agent", "millrace", "accept-encoding", "identity"];
   for (const name in headers) {
     if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;
@@ -121,7 +123,7 @@ export function requestHeaders(
 
 /**
  * The headers of an upstream's answer that pass.
- * @param isEventStream an event of ours may follow, so the body may become longer than its content-length
+ * @param isEventStream the gateway may add an event, so the body may exceed its content-length
  */
 export function answerHeaders(headers: IncomingHttpHeaders, isEventStream: boolean): OutgoingHttpHeaders {
   const named = connectionNames(headers);

@@ -1,6 +1,6 @@
 /**
- * What needs a key, at one engine's own door and at the gateway's; and how the gateway comes by an engine's description
- * of its API.
+ * The paths that need a key, at one engine's server and at the gateway; and the gateway's source for an engine's API
+ * description.
  */
 import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";

@@ -1,6 +1,7 @@
 /**
- * Documents in which engines describe themselves, such as their API at GET /openapi.json. A request for one costs
- * little: it takes no seat, starts no model, and asks each process of an instance once.
+ * Documents in which engines describe themselves, such as GET /openapi.json. Fetching one costs little: it takes no
+ * seat,
+ * starts no model, and asks each process of an instance once.
  */
 
 import { MillraceError, toMillraceError } from "../../core/errors.js";
@@ -9,7 +10,7 @@ import { processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from
 import type { UpstreamConnections } from "./upstream-connections.js";
 
 const TIMEOUT_MS = 10_000;
-/** Far more than any engine says. */
+/** Far above the size of any engine's document. */
 const MAX_BYTES = 2 ** 23;
 
 /** The request that gets a document. */
@@ -19,7 +20,7 @@ interface Question {
   readonly body?: string;
   /** Fetched without the instance's key, so that the document holds only what the engine shows to everyone. */
   readonly isPublic: boolean;
-  /** Engines without such a document are not asked. Absent: all are. */
+  /** Whether an engine has such a document; others are not asked. Absent: all have it. */
   readonly isOf?: (upstream: Upstream) => boolean;
 }
 
@@ -40,7 +41,7 @@ export class InstanceDocuments {
 
   /**
    * The document of one of the model's ready instances. Rejects with no_instance_ready, upstream_failed, or not_found
-   * if the engine publishes none.
+   * if the engine has none.
    */
   of(model: string): Promise<Buffer> {
     const { isOf = () => true } = this.question;

@@ -1,4 +1,7 @@
-/** Every engine on every path, as its instances see what two tenants ask; the documentation has the same table. */
+/**
+ * Every engine on every path, with two tenants' requests as the instances see them. The documentation has the same
+ * table.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, test } from "vitest";
@@ -11,10 +14,10 @@ import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
 import { messageTo } from "./message.js";
 import type { Authorize } from "./options.js";
 
-/** Nothing is known of it. */
+/** An unknown path. */
 const OTHER = "/v1/something/else";
 
-/** A path is here when an engine computes nothing of a prompt's keys and values for it. */
+/** Paths on which an engine computes no keys and values of a prompt. */
 const WITHOUT_PROMPT = [
   "/v1/chat/completions/input_tokens",
   "/v1/responses/input_tokens",
@@ -48,7 +51,7 @@ function startWith(engine: EngineName, cachesPrefixes = () => true): Promise<Tes
   return startFleet([answerJson({})], { upstream: { engine }, proxy, limits: { maxWaitMs: 200 } });
 }
 
-/** Asks in a tenant's name, and tries to pass for another with all that clients have. */
+/** Asks as one tenant, and tries to pass for another with all means of a client. */
 async function ask(path: string, tenant: string, fields: object = { cache_salt: SCOPES.two }) {
   const { standIns, proxy, post } = fleet!;
   const numBefore = standIns[0]!.received.length;
@@ -62,7 +65,7 @@ async function ask(path: string, tenant: string, fields: object = { cache_salt: 
 
 async function isolationSeen(path: string): Promise<string> {
   const [first, again, second] = [await ask(path, "one"), await ask(path, "one"), await ask(path, "two")];
-  // The gateway answers by itself.
+  // The gateway itself answers.
   if (routeOf(path)?.isOpen === true) return "not needed";
   if (first.received === undefined) {
     expect(first.status).toBe(403);
@@ -78,7 +81,7 @@ async function isolationSeen(path: string): Promise<string> {
   }
   expect(headers).toEqual([undefined, undefined, undefined]);
   if (WITHOUT_PROMPT.includes(path)) return "not needed";
-  // What vLLM takes.
+  // The format that vLLM accepts.
   for (const salt of salts) expect(salt).toMatch(/^[0-9a-f]{64}$/);
   expect(salts[1]).toBe(salts[0]);
   expect(salts[2]).not.toBe(salts[0]);
@@ -189,7 +192,7 @@ describe("a model", () => {
     ["sglang", false],
     ["tensorrt-llm", false],
     ["tgi", false],
-    // A request turns it on again.
+    // A request can turn the cache on again.
     ["llama-server", true],
     ["ollama", true],
   ] as const)("of %s without a prefix cache may keep prefixes: %s", (engine, mayKeep) => {

@@ -1,5 +1,5 @@
 /**
- * How an engine keeps the cached prefixes of tenants apart on each path. Paths where it cannot are refused, unless
+ * How an engine keeps the tenants' cached prefixes apart on each path. Paths on which it cannot are refused, unless
  * tenants may share or nothing is cached.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -8,11 +8,11 @@ import { ADAPTERS } from "../adapters/index.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 
-/** How to let tenants share, in a fleet described by a file and in one described by flags. */
+/** How the operator lets tenants share, in a fleet from a file and in one from flags. */
 export const WAY_TO_SHARE =
   "to let tenants share, the operator sets isolate-api-keys: false in the fleet's file, or --no-isolate-api-keys";
 
-/** "not needed": the path runs no prompt through the model. */
+/** "not needed": the model reads no prompt on this path. */
 type Isolation = "header" | "cache_salt" | "not needed" | "refused";
 
 /** How a request to this engine and path names its cache scope. */
@@ -23,7 +23,7 @@ export function isolationAt(engine: EngineName, path: string): Isolation {
   return routeOf(path)?.runsPrompt === false ? "not needed" : "refused";
 }
 
-/** Throws if the engine would let one tenant's request use another tenant's cached prefixes on this path. */
+/** Throws if one tenant's request could use another tenant's cached prefixes in this engine on this path. */
 export function assertApart(engine: EngineName, path: string): void {
   if (isolationAt(engine, path) !== "refused") return;
   const { isolated } = promptPathsOf(engine);
@@ -35,7 +35,7 @@ export function assertApart(engine: EngineName, path: string): void {
   );
 }
 
-/** The paths that run prompts: those that keep tenants apart, and those that are refused. */
+/** The paths that run prompts: paths that keep tenants apart, and paths that are refused. */
 export function promptPathsOf(engine: EngineName): {
   readonly isolated: readonly string[];
   readonly refused: readonly string[];
@@ -47,8 +47,8 @@ export function promptPathsOf(engine: EngineName): {
 }
 
 /**
- * Whether instances of a model may keep prefixes between requests. Attached servers are assumed to, since their
- * settings are unknown.
+ * Whether instances of a model may keep prefixes between requests. True for attached servers, since their settings are
+ * unknown.
  */
 export function cachesPrefixes({ engine, options, attach = [] }: Pick<ModelSpec, "engine" | "options" | "attach">) {
   const isOff = options.enablePrefixCaching === false && ADAPTERS[engine].turnsCacheOff === true;

@@ -1,4 +1,4 @@
-/** A key that a provider refuses is said once for each upstream and minute. */
+/** A refused key is logged once per upstream and minute. */
 import { expect, test } from "vitest";
 import { recordingLogger } from "../../../test/helpers/fake-server.js";
 import { KeyWarnings } from "./key-warnings.js";

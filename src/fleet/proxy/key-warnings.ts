@@ -1,25 +1,25 @@
 /**
- * Says that a provider refuses the gateway's key, which clients cannot mend and are told little about: once for each
- * upstream and minute.
+ * Logs that a provider refuses the gateway's key, once per upstream and minute. Clients cannot fix this and are told
+ * little.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 
-/** A key that is wrong, or has no money or no rights left. */
+/** The key is wrong, or lacks money or rights. */
 const OF_THE_KEY: readonly number[] = [401, 402, 403];
 const EVERY_MS = 60_000;
-/** Upstreams come and go with reloads. */
+/** Reloads add and remove upstreams. */
 const MAX_KNOWN = 1000;
 
 export class KeyWarnings {
   readonly #saidMs = new Map<string, number>();
 
-  /** @param now milliseconds that only grow */
+  /** @param now monotonic clock in milliseconds */
   constructor(
     private readonly logger: RequestLogger,
     private readonly now: () => number,
   ) {}
 
-  /** To be told of every status of a provider. */
+  /** Call it with every status from a provider. */
   answered(instance: string, engine: string, model: string, status: number): void {
     if (!OF_THE_KEY.includes(status)) return;
     const nowMs = this.now();

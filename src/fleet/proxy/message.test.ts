@@ -1,4 +1,4 @@
-/** What an instance is sent. */
+/** The request that an instance gets. */
 import { describe, expect, it } from "vitest";
 import { routeOf } from "../../gateway/api/routes.js";
 import { OLLAMA } from "../../gateway/ollama/endpoints.js";

@@ -1,4 +1,4 @@
-/** Builds the request for one instance: with the instance's name for the model, our seed, and the cache scope. */
+/** Builds the request for one instance, with the instance's name for the model, our seed, and the cache scope. */
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
@@ -18,7 +18,7 @@ import { assertApart, isolationAt } from "./isolation.js";
 import { FROM_AFAR_HEADER } from "./request-terms.js";
 
 export interface Message extends Dispatcher.DispatchOptions {
-  /** Turns the answer into the client's dialect; undefined: it is in that dialect. */
+  /** Turns the answer into the client's dialect; undefined: the answer is in it already. */
   readonly translation?: Translation;
 }
 
@@ -37,17 +37,17 @@ export function messageTo(
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
   const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine);
-  // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
+  // The body was read as JSON, whatever type the client states; engines refuse JSON under another type.
   headers.push("content-type", "application/json", ...scopeHeader);
   if ((target.distance ?? 0) > 0) headers.push(FROM_AFAR_HEADER, "1");
-  // A policy may have chosen the model: the body then has a name that the engine does not know.
+  // A policy may have chosen the model: the body then has a name that is unknown to the engine.
   const model = target.modelName ?? (clientBody.model === undefined ? undefined : sendable.request.model);
   const { priority, timeout } = toldTerms(sendable, upstream.engine);
   const body = editBody(bytes, clientBody, { model, seed, cacheSalt, priority, timeout });
   return { path: url, method, headers, body };
 }
 
-/** An Ollama client's request without the field that asks for a cut of texts, for engines that refuse the field. */
+/** An Ollama client's request without the field that truncates texts, for engines that refuse the field. */
 function uncut(request: GatewayRequest, engine: EngineName): GatewayRequest {
   const { body, bytes, route } = request;
   if (route.dialect !== OLLAMA || CUTTING_ENGINES.includes(engine) || !Object.hasOwn(body, "truncate_prompt_tokens"))
@@ -56,7 +56,7 @@ function uncut(request: GatewayRequest, engine: EngineName): GatewayRequest {
   return { ...request, body: rest, bytes: withFields(bytes, body, { truncate_prompt_tokens: undefined }) };
 }
 
-/** A third party gets only those of the client's headers that belong to its API. */
+/** A third party gets only the client headers that belong to its API. */
 function toProvider(target: UpstreamTarget, provider: Provider, { request, cacheScope }: Sendable): Message {
   const { route, path } = request;
   if (cacheScope() !== "") assertApart(provider.engine, path);
@@ -69,10 +69,7 @@ function toProvider(target: UpstreamTarget, provider: Provider, { request, cache
   return { path: asked.path, method: "POST", headers, body: asked.body, translation: asked.translation };
 }
 
-/**
- * Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it
- * is.
- */
+/** Priority and deadline in the engine's own fields, if it has them. The rest of the client's body stays unchanged. */
 function toldTerms(
   { request, entrant, schedulesByPriority }: Sendable,
   engine: EngineName,
@@ -88,10 +85,10 @@ function toldTerms(
 }
 
 const MIN_TIMEOUT_S = 0.001;
-/** The client's own `timeout` stays as it is while the request has waited for less. */
+/** The client's own `timeout` stays unchanged if the request has waited for less. */
 const MAX_LATE_S = 0.05;
 
-/** The cache scope in the form that the engine understands: a header or a `cache_salt`. */
+/** The cache scope in the engine's form: a header or a `cache_salt`. */
 function toldScope({ request: { body, path }, cacheScope: scopeNow }: Sendable, engine: EngineName) {
   const nothing = { cacheSalt: undefined, scopeHeader: [] };
   const cacheScope = scopeNow();

@@ -1,5 +1,5 @@
 /**
- * What a gateway says of its models to Ollama's clients: its own engine's facts where it has them, and never another's
+ * A gateway's description of its models for Ollama's clients: facts of its own engine, and none of another engine's
  * nonsense.
  */
 import { afterEach, expect, it } from "vitest";

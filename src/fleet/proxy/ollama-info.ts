@@ -1,4 +1,4 @@
-/** The gateway's own answers of Ollama's API, beside the paths that go to instances. */
+/** The gateway's own answers to Ollama's API, beside the paths that go to instances. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { readBody } from "../../core/body-reader.js";
@@ -27,7 +27,7 @@ import { modelOf } from "./request-terms.js";
 
 interface InfoContext {
   readonly options: Pick<ProxyOptions, "pool" | "limits" | "modelOf">;
-  /** Our own engine's answer at /api/show. */
+  /** Our own engine's answers to /api/show. */
   readonly shown: InstanceDocuments;
   /** The names that the caller may use. */
   modelsOf(caller: Caller): readonly string[];
@@ -35,13 +35,13 @@ interface InfoContext {
 
 interface InfoAnswer {
   readonly type: string;
-  /** Lines that come one after the other, or all of it. */
+  /** Successive lines, or the complete text. */
   readonly text: string | AsyncIterable<string>;
 }
 
 const json = (value: object): InfoAnswer => ({ type: "application/json", text: JSON.stringify(value) });
 
-/** The model is never unloaded by its clients: the end of Ollama's times. */
+/** Clients never unload the model: this is the end of Ollama's range of times. */
 const NEVER = "2318-01-01T00:00:00Z";
 
 const NO_DETAILS = {
@@ -62,7 +62,7 @@ const TOLD = z
   })
   .catch({ size: 0, digest: "", details: NO_DETAILS });
 
-/** Size, digest and details are told of models of our own engine that are loaded; they are empty for others. */
+/** Size, digest and details are filled for loaded models of our own engine, and empty for others. */
 async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
   const told = await shown
     .of(name)
@@ -71,7 +71,7 @@ async function entryOf(name: string, shown: InstanceDocuments): Promise<object> 
   return { name: withTag(name), model: withTag(name), ...TOLD.parse(told) };
 }
 
-/** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */
+/** The facts of a model whose engine reports none. @param pool its instances may report the longest request */
 function plainFacts(model: string, pool: UpstreamPool): object {
   const length = maxModelLenOf(model, pool);
   return {
@@ -96,7 +96,7 @@ const PATHS: ReadonlyMap<string, "GET" | "POST" | "DELETE"> = new Map([
   ["/api/delete", "DELETE"],
 ]);
 
-/** Whether the path changes what is on the disk, which the administrator may. */
+/** Whether the path changes models on the disk, which is the administrator's right. */
 export const changesDisk = (path: string): boolean => path === "/api/pull" || path === "/api/delete";
 
 /** The method of one of these paths. */
@@ -108,10 +108,10 @@ export function isOllamaInfo(method: string | undefined, path: string): boolean 
   return method === expected || (method === "HEAD" && expected === "GET");
 }
 
-/** Whether the path needs no key. */
+/** Whether the path is open without a key. */
 export const isOpenInfo = (path: string): boolean => path === "/api/version";
 
-/** Earlier releases of Ollama have the name in `name`. Throws invalid_parameter. */
+/** Earlier releases of Ollama send the name as `name`. Throws invalid_parameter. */
 function nameIn(body: RequestBody): string | undefined {
   const param = body.model == null ? "name" : "model";
   const value = body[param] ?? undefined;
@@ -132,7 +132,7 @@ interface DiskRequest {
   readonly isLeaving: () => boolean;
 }
 
-/** For the administrator: fetches a model of the hub, or removes one from the disk. */
+/** For the administrator: fetches a model from the hub, or removes one from the disk. */
 export async function ollamaDisk(
   context: InfoContext,
   request: DiskRequest,
@@ -154,7 +154,7 @@ export async function ollamaDisk(
   return { type: "application/x-ndjson", text: pullLines(pull, requestId, isLeaving) };
 }
 
-/** Throws model_not_found for a model that the caller cannot use, and invalid_parameter. */
+/** Throws model_not_found for a model that the caller may not use, and invalid_parameter. */
 export async function ollamaInfo(
   context: InfoContext,
   incoming: IncomingMessage,

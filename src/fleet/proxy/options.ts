@@ -25,7 +25,7 @@ export interface ProxyLimits {
   readonly maxWaitMs: number;
   /** Attempts to send a request before it fails. */
   readonly maxAttempts: number;
-  /** Output tokens that a request without `max_tokens` counts as. */
+  /** Output tokens to assume for a request without `max_tokens`. */
   readonly defaultOutputTokens: number;
 }
 
@@ -41,15 +41,16 @@ export const DEFAULT_PROXY_LIMITS: ProxyLimits = {
 export interface ProxyTimeouts {
   readonly connectMs: number;
   /**
-   * Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer
-   * if it is not streamed. Also between two events of a stream that are no comments, unless `idleMs` is longer.
+   * Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and without a stream
+   * the
+   * complete answer. Also the time between two events of a stream, without comments, unless `idleMs` is longer.
    */
   readonly firstByteMs: number;
   /** Time between two bytes of an answer. */
   readonly idleMs: number;
   /** Time after which a stalled or idle client connection is closed. */
   readonly stalledClientMs: number;
-  /** Time that running requests get when the proxy drains. */
+  /** Time that running requests have when the proxy drains. */
   readonly drainMs: number;
 }
 
@@ -65,12 +66,12 @@ export interface ProxyOptions {
   readonly pool: UpstreamPool;
   /** Called for every request, so that the options may change. */
   readonly routing: (model: string) => RoutingOptions;
-  /** Key source of a model; prompts are keyed by text where it is absent or returns undefined. */
+  /** Key source of a model; absent, or returning undefined: prompts are keyed by text. */
   readonly keySource?: (model: string) => KeySource | undefined;
   readonly authorize: Authorize;
   /**
-   * The Authorization that stands behind a browser's cookie, for the paths under /v1. Throws where another page sends
-   * the cookie. Absent or undefined: there is none.
+   * The Authorization behind a browser's cookie, for the paths under /v1. Throws if another site's page sends the
+   * cookie. Absent or undefined: the request has no session.
    */
   readonly sessionAuthorization?: (incoming: IncomingMessage) => string | undefined;
   /** Limits of the store for /v1/responses. */
@@ -78,16 +79,16 @@ export interface ProxyOptions {
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;
-  /** From the first to see a request to the last. */
+  /** In order: the first policy sees a request first. */
   readonly policies?: readonly Policy[];
   /**
    * The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined:
-   * nobody manages them.
+   * the gateway does not manage models.
    */
   readonly library?: (headers: IncomingHttpHeaders) => ModelLibrary | undefined;
-  /** The web pages that may call the gateway, asked for every request; absent: no page is refused. */
+  /** The web pages that may call the gateway, read for every request; absent: all. */
   readonly pages?: () => PagePolicy;
-  /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
+  /** Resolves a client's name to a model, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;
   /**
    * Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request.
@@ -95,7 +96,7 @@ export interface ProxyOptions {
   readonly virtualModels?: () => readonly string[];
   /** Names of models that policies may choose and clients may not send. */
   readonly canaries?: () => readonly string[];
-  /** Whether a model's engines order their queue by priority, and so take one. Absent: none does. */
+  /** Whether a model's engines order their queue by priority, and so accept one. Absent: none does. */
   readonly schedulesByPriority?: (model: string) => boolean;
   /**
    * Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail
@@ -107,7 +108,7 @@ export interface ProxyOptions {
   /** Whether a model loads on demand, and so is healthy without a ready instance. Absent: no model does. */
   readonly startsOnDemand?: (model: string) => boolean;
   /**
-   * Handles the paths that neither instances nor the proxy serve (metrics, administration, batches). Called first.
+   * Handles the paths that belong to neither instances nor the proxy (metrics, administration, batches). Called first.
    * @returns whether it handled the request
    */
   readonly handleOther?: (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;

@@ -1,4 +1,4 @@
-/** Requests that the gateway makes itself. They pass all policies, as a client's do. */
+/** Requests from the gateway itself. They pass all policies, as a client's do. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { bodyJson } from "../../core/json-body.js";
@@ -17,14 +17,14 @@ export interface OwnRequest {
   /** A path of the API, such as /v1/chat/completions. */
   readonly path: string;
   readonly body: RequestBody;
-  /** The JSON of `body`, if it is at hand. */
+  /** The JSON of `body`, if already serialized. */
   readonly bytes?: Buffer;
   readonly headers?: IncomingHttpHeaders;
-  /** On whose behalf. */
+  /** The caller on whose behalf the gateway asks. */
   readonly caller: Caller;
   readonly cancellation: Cancellation;
   readonly record?: RequestRecord;
-  /** Takes the request in place of all policies and instances. */
+  /** Handles the request in place of all policies and instances. */
   readonly handle?: Handler;
 }
 
@@ -37,7 +37,7 @@ export async function submitOwn(
   const route = routeOf(path);
   if (route === undefined) throw new MillraceError("not_found", `expected a path of the API, got ${path.slice(0, 80)}`);
   const bytes = own.bytes ?? Buffer.from(bodyJson(body));
-  // Metrics and traces count the requests of clients only.
+  // Metrics and traces count only clients' requests.
   const terms = { caller, cancellation, observer: DEAF_REQUEST, record: own.record };
   const parts = { id, url: path, path, route, headers, bytes, body, ...terms };
   return await (own.handle ?? handle)(gatewayRequest(options, parts), sink);

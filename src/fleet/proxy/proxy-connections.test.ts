@@ -55,7 +55,7 @@ test("a client that does not read pauses its instance; memory stays bounded, and
     `POST ${chat} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   );
   await quiet(() => numWritten);
-  // What fits into the buffers of two connections: far from all.
+  // The part that fits into two connections' buffers: far from all.
   expect(numWritten).toBeLessThan(numEvents / 2);
   let numBytes = 0;
   socket.on("data", (chunk) => {

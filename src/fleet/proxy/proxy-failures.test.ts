@@ -31,12 +31,12 @@ const chat = "/v1/chat/completions";
 const ok = answerJson({ ok: true });
 const never: Behaviour = () => {};
 const cut: Behaviour = (_, outgoing) => outgoing.destroy();
-/** Two events and then nothing more. */
+/** Sends two events and then nothing more. */
 const stall: Behaviour = (_, outgoing) => {
   beginStream(outgoing);
   outgoing.write(sse({ n: 1 }) + sse({ n: 2 }));
 };
-/** Two events and a half, then a dead connection. */
+/** Sends two and a half events, then breaks the connection. */
 const breakOff: Behaviour = (_, outgoing) => {
   beginStream(outgoing);
   outgoing.write(`${sse({ n: 1 })}${sse({ n: 2 })}data: {"n"`, () => outgoing.destroy());
@@ -95,7 +95,7 @@ describe("a client that leaves", () => {
       const response = post("/v1/completions", largeBody(name), { signal, headers: { authorization: tenant } });
       response.catch(() => {});
       await until(() => held.numCome() === numCome + 1);
-      // A promise in another one's place, or this function would wait for the answer.
+      // Wrapped in an object: returned bare, the promise would make this function wait for the answer.
       return { response };
     };
     const leaving = new AbortController();
@@ -171,7 +171,7 @@ test("a drain ends one second after its time limit, even if a client does not re
 
 test("an instance's headers may have 60 kB", async () => {
   const { proxy } = await start([(_, outgoing) => outgoing.writeHead(200, { "X-Big": "x".repeat(60_000) }).end("{}")]);
-  // A client of its own: fetch takes no more than 16 KiB.
+  // Another client, since fetch accepts at most 16 KiB.
   const response = await undiciRequest(`${proxy.url}${chat}`, {
     method: "POST",
     body: JSON.stringify(request),
@@ -257,7 +257,7 @@ test("a request that breaks the connections of two instances is not sent to a th
 
 test("an instance that refuses connections does not count as one of the two", async () => {
   const { post, standIns, watched } = await start([cut, ok, ok], { limits: { maxAttempts: 10 } });
-  // Turns go to the first, the third, the second.
+  // Turns go to the first, the third, then the second.
   await standIns[2]!.die();
   expect((await post(chat, request)).status).toBe(200);
   expect(watched.routed).toEqual(["a", "c", "b"]);
@@ -370,7 +370,7 @@ describe("timeouts", () => {
       write(": queued\n\n");
     };
     const { post, standIns } = await start([silent], { timeouts: { firstByteMs: 1_000, idleMs: 300 } });
-    // Before the request, whose timers they are.
+    // Before the request, which starts timers.
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     const answer = (await post(chat, request)).body!.pipeThrough(new TextDecoderStream()).getReader();
     const next = async () => String((await answer.read()).value);
@@ -418,7 +418,7 @@ describe("timeouts", () => {
 test("an instance that keeps answering with errors does not attract all requests", async () => {
   const { post, watched } = await start([answerJson({}, 500), ok]);
   for (let i = 0; i < 20; i++) await post(chat, request);
-  // Three, and one more for each second that this takes.
+  // Three, plus one for each second that the loop takes.
   expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
 });
 

@@ -115,7 +115,7 @@ test("health lists each model once, whatever its aliases", async () => {
   fleet.pool.add(upstreamOf("alias of a", { model: "alias" }));
   const health = await (await fetch(`${fleet.proxy.url}/health`)).json();
   expect(health).toEqual({ status: "ok", models: [{ model: "m", instances: { ready: 1 } }] });
-  // Late with an answer is not gone: whoever asks now waits for it.
+  // An instance that is late is not gone: requests wait for it.
   fleet.pool.change("a", { state: "suspect", isComing: true });
   const doubted = await fetch(`${fleet.proxy.url}/health`);
   expect([doubted.status, await doubted.json()]).toMatchObject([200, { status: "degraded" }]);
@@ -291,14 +291,14 @@ test("a page of a refused origin is refused before anything is read or sent, for
   expect(standIns[0]!.received).toEqual([]);
   const own = { headers: { Origin: proxy.url } };
   expect((await post("/v1/completions", { model: "m" }, own)).status).toBe(200);
-  // The engine behind has pages of its own.
+  // The engine has its own page policy.
   expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("origin");
 });
 
 test("a page with a rebound DNS name is refused, and browser headers are not sent to the engine", async () => {
   const pages = () => pagePolicy(undefined, false, "0.0.0.0");
   const { proxy, standIns } = await start([ok], { proxy: { pages } });
-  // Unlike fetch it lets its caller choose the Host.
+  // Unlike fetch, this client sets the Host freely.
   const asking = async (host: string, more: Record<string, string>) => {
     const headers = { Host: host, ...more };
     const { statusCode, body } = await request(`${proxy.url}/v1/completions`, { method: "POST", headers, body: "{}" });

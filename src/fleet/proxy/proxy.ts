@@ -1,6 +1,4 @@
-/**
- * The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back.
- */
+/** The HTTP server in front of a fleet: sends each request to an instance of its model, and streams the answer back. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline as flow } from "node:stream/promises";
@@ -46,19 +44,19 @@ export interface RunningProxy {
   /** Base URL, for instance http://127.0.0.1:8000. */
   readonly url: string;
   readonly port: number;
-  /** Number of requests that wait for a seat of a model, given by any of its names. */
+  /** Number of requests in the queue for a seat of a model, under any of its names. */
   numWaiting(model: string): number;
-  /** Sequences of this fleet on an instance, under all its names. At 0, stopping the instance cuts off no request. */
+  /** Sequences of this fleet on an instance, under all its names. At 0, stopping the instance interrupts no request. */
   numInFlight(id: string): number;
-  /** All models, as /v1/models lists them for a key that may use each. */
+  /** All models, in the form of /v1/models for a key with access to each. */
   models(): object;
   /** State of an instance's circuit breaker. */
   breakerState(id: string): BreakerState;
-  /** Sends a request of the gateway's own, such as a line of a batch, through all policies. Rejects like a Handler. */
+  /** Sends one of the gateway's own requests, such as a batch line, through all policies. Rejects like a Handler. */
   submit(request: OwnRequest, sink: AnswerSink): Promise<Ending>;
   /**
-   * Refuses new requests with shutting_down, and ends those that still run after `drainMs` with it. Resolves when every
-   * connection is closed.
+   * Refuses new requests with shutting_down, and ends requests still running after `drainMs` with it. Resolves when
+   * every connection is closed.
    */
   drain(): Promise<void>;
   /** Cuts every connection to clients and instances. */
@@ -123,7 +121,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   };
 }
 
-/** Time for the last bytes on their way to clients. */
+/** Time for the last bytes to reach clients. */
 const FAREWELL_MS = 1000;
 
 interface InfoRequest {
@@ -134,7 +132,7 @@ interface InfoRequest {
   readonly refuse: (error: MillraceError) => void;
 }
 
-/** Decides how to serve each request, and keeps track of those that instances answer. */
+/** Decides how to serve each request, and tracks those that instances answer. */
 class ProxyListener {
   isDraining = false;
   readonly #exchanges = new Set<Exchange>();
@@ -169,7 +167,7 @@ class ProxyListener {
     for (const exchange of this.#exchanges) exchange.abandon(new MillraceError("shutting_down", reason));
   }
 
-  /** @returns the exchange to run; undefined if the request has been answered */
+  /** @returns the exchange to run; undefined if the request is answered already */
   #serve(incoming: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): Exchange | undefined {
     const requestId = requestIdOf(incoming.headers["x-request-id"] as string | undefined);
     const url = incoming.url ?? "/";
@@ -182,7 +180,7 @@ class ProxyListener {
     const isStored = isStateRequest(method, path);
     const refuse = (error: MillraceError) => {
       logFailure(this.context.options.logger, error, requestId, path);
-      // Paths such as those of models are of several vendors, whose clients tell who they are.
+      // Several vendors have paths such as /v1/models; the client's headers tell the vendor.
       const isOfVendor = ollama !== undefined || isOwnPath(path);
       const other = isOllamaPath(path) ? OLLAMA : dialectOf(path, incoming.headers["anthropic-version"]);
       respondWithError(outgoing, error, isOfVendor && route !== undefined ? route.dialect : other, requestId);
@@ -190,7 +188,7 @@ class ProxyListener {
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
       if (incoming.headers.cookie !== undefined && path.startsWith("/v1/")) {
-        // The session stands for its key: from here on the request is treated like one that brings the key.
+        // The session stands for its key: from here on, the request counts as one with that key.
         const authorization = this.context.options.sessionAuthorization?.(incoming);
         if (authorization !== undefined) incoming.headers.authorization = authorization;
       }
@@ -248,7 +246,7 @@ class ProxyListener {
       const { type, text } = await told;
       outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId });
       if (typeof text === "string") outgoing.end(text);
-      // A client that leaves ends the lines.
+      // The lines end when the client leaves.
       else await flow(Readable.from(text), outgoing).catch(() => {});
     };
     const answer = (caller: Caller | undefined) => send(ollamaInfo(context, incoming, path, caller));
@@ -260,7 +258,7 @@ class ProxyListener {
     else this.#authorized(incoming, refuse, answer);
   }
 
-  /** Passes on the description of a model's API that its engine gives. */
+  /** Passes on the engine's description of a model's API. */
   #serveDescription({ incoming, outgoing, requestId, refuse }: InfoRequest): void {
     const { options } = this.context;
     const name = new URL(incoming.url!, "http://localhost").searchParams.get("model");
@@ -272,8 +270,7 @@ class ProxyListener {
   }
 
   /**
-   * The models on the disk, for the administrator. Others may ask for a model that is there already, and may remove
-   * none.
+   * The models on the disk, for the administrator. Other clients may ask for a present model, but may not remove any.
    */
   #libraryFor({ headers }: IncomingMessage, path: string): ModelLibrary | undefined {
     try {
@@ -303,7 +300,7 @@ class ProxyListener {
     const shown = path.slice(0, 80);
     const ofInfo = infoMethod(path);
     const expected = ofInfo ?? routeOf(path)?.method ?? "POST";
-    // Other paths under /v1 are passed on where an engine may know them.
+    // Other paths under /v1 pass, since an engine may know them.
     const isKnown = ofInfo !== undefined || (isRoute && isOwnPath(path));
     if (isKnown && method !== expected) {
       return new MillraceError("method_not_allowed", `expected ${expected} ${shown}, got ${method}`, {
@@ -325,12 +322,12 @@ class ProxyListener {
 /** The list of models, or one of them by its name. */
 const isModelsPath = (path: string): boolean => path === "/v1/models" || /^\/v1\/models\/./.test(path);
 
-/** The method of a path that the gateway answers itself. */
+/** The method of a path that the gateway itself answers. */
 function infoMethod(path: string): string | undefined {
   return isModelsPath(path) || HEALTH_PATHS.includes(path) || path === "/version" ? "GET" : ollamaInfoMethod(path);
 }
 
-/** Sets the CORS headers. @returns whether the request was a preflight, which is then answered */
+/** Sets the CORS headers. @returns whether the request was a preflight, which is now answered */
 function answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): boolean {
   const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
   const allowed = isPreflight

@@ -1,4 +1,4 @@
-/** Reads from a request's JSON what routing needs. The engine validates the rest. */
+/** Reads the fields of a request's JSON that routing needs. The engine validates the rest. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { withoutTag } from "../../core/ollama-api.js";
@@ -9,13 +9,10 @@ import type { JobOwner } from "../../text/async-tokenizer.js";
 import { type KeySource, withoutPrefix } from "../routing/key-source.js";
 import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 
-/** Most output tokens that a choice counts for: requests often ask for far more than they get. */
+/** Largest number of output tokens that a choice counts as: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
 
-/**
- * Marks a request that a gateway sends to another region: two full regions would otherwise pass it to each other for
- * ever.
- */
+/** Marks a request from another region's gateway: two full regions would otherwise pass it back and forth forever. */
 export const FROM_AFAR_HEADER = "x-millrace-from-afar";
 
 interface RequestTerms {
@@ -34,7 +31,7 @@ interface RequestTerms {
 /**
  * The name of the model in a request, without Ollama's tag; if it names none, the fleet's only model.
  * @param models every name of a model that clients may send
- * @param ofName the model that a name stands for
+ * @param ofName resolves a name to a model
  * @param virtual further names, which stand for no single model
  * @param isShown whether an error may name a model
  */
@@ -85,7 +82,7 @@ function countOf(value: unknown): number {
   return typeof value === "number" && value >= 1 ? Math.min(Math.floor(value), 1024) : 1;
 }
 
-/** A list of texts or of lists of ids holds one prompt per item; a list of ids is one prompt. */
+/** A list of texts, or of lists of ids, has one prompt per item; a list of ids is one prompt. */
 function numPrompts(prompt: unknown): number {
   return Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
 }

@@ -10,7 +10,7 @@ import { isOwnPath } from "../../gateway/api/routes.js";
 const UNREAD_BODY_MS = 1_000;
 const NOT_WORTH_A_RETRY: readonly ErrorCode[] = ["upstream_timeout", "not_cached", "idempotency_conflict"];
 
-/** @param value an object, or the bytes of its JSON */
+/** @param value an object, or the bytes of JSON */
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
   const body = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
   outgoing.writeHead(status, {
@@ -31,7 +31,7 @@ export function respondWithError(
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
   for (const name in error.headers) outgoing.setHeader(name, error.headers[name]!);
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
-  // A retry would end the same way, at the same cost. The clients of both vendors heed this header.
+  // A retry would fail again, at the same cost. The clients of both vendors obey this header.
   if (NOT_WORTH_A_RETRY.includes(error.code)) outgoing.setHeader("x-should-retry", "false");
   // A stalled body leaves the connection unusable, and a draining gateway closes its connections.
   if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
@@ -42,7 +42,7 @@ export function respondWithError(
 
 /**
  * Reads and drops the rest of a refused body for a while: closing at once would reset the connection before the client
- * reads the answer.
+ * has read the answer.
  */
 function cutUnreadBody(incoming: IncomingMessage): void {
   if (incoming.complete) return;
@@ -51,7 +51,9 @@ function cutUnreadBody(incoming: IncomingMessage): void {
   }, UNREAD_BODY_MS).unref();
 }
 
-/** Logs refusals, which are the client's fault, at debug level, and failures of the gateway or an instance above it. */
+/**
+ * Logs refusals, which are the client's fault, at debug level, and failures of the gateway or an instance above that.
+ */
 export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, path: string): void {
   const fields = { requestId, path: isOwnPath(path) ? path : undefined, code: error.code, status: error.status };
   if (error.code === "internal_error")

@@ -1,6 +1,6 @@
 /**
- * /v1/responses with state, by the official client: at one engine's own door, and at the gateway's, whose instances
- * keep nothing.
+ * /v1/responses with state, with the official client: at one engine's server, and at the gateway, whose instances keep
+ * nothing.
  */
 import OpenAI, { NotFoundError } from "openai";
 import { afterEach, describe, expect, it } from "vitest";
@@ -26,7 +26,7 @@ interface OpenDoor {
 type Limits = Pick<ProxyOptions, "responseLimits">;
 
 const KEYS = ["mine", "theirs"];
-/** Answers "aye", or does not come to an end. */
+/** Answers "aye", or never ends. */
 const script = ({ promptIds }: { readonly promptIds: Int32Array }) =>
   fakeTokenizer.decode(promptIds).includes("endless") ? [97] : [...Buffer.from("aye"), EOS_ID];
 
@@ -55,7 +55,7 @@ async function openGateway(limits: Limits = {}): Promise<OpenDoor> {
 
 const promptOf = (fake: FakeServer) =>
   fakeTokenizer.decode(fake.engine.submitted.at(-1)!.promptIds, { keepSpecial: true });
-/** The client's types leave it out. */
+/** The client's types lack it. */
 const storeOf = (response: object) => ("store" in response ? response.store : undefined);
 const failure = (promise: Promise<unknown>) =>
   promise.then(
@@ -118,7 +118,7 @@ describe.each([
   });
 
   it("reports at the end of an answer that is too long that it is not stored", async () => {
-    // Room for the input, but not for the answer beside it.
+    // Enough for the input, but not for the answer as well.
     const { model, client } = await open({ responseLimits: { ...DEFAULT_STORE_LIMITS, maxConversationBytes: 100 } });
     const { responses } = client();
     const whole = await responses.create({ model, input: "one" });

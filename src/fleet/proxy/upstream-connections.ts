@@ -1,7 +1,7 @@
-/** Keeps connections to instances open between requests: one pool per address. */
+/** Keeps connections to instances open between requests, in one pool per address. */
 import { Pool } from "undici";
 
-/** An address that was not used for this long is dropped: a restarted instance may have another port. */
+/** Drops an address after this time without use: a restarted instance may have another port. */
 const FORGET_AFTER_MS = 10 * 60_000;
 const MAX_ANSWER_HEADER_BYTES = 64 * 1024;
 
@@ -27,8 +27,7 @@ export class UpstreamConnections {
     this.#forgetOld();
     const pool = new Pool(url, {
       connectTimeout: this.connectMs,
-      // Each request has a connection of its own. The attempt enforces the time limits, since it knows the client's
-      // pace.
+      // One request per connection at a time. The attempt enforces the time limits, since it knows the client's pace.
       pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -25,11 +25,11 @@ export function upstreamStage(context: UpstreamContext): Handler {
 async function sendable({ options, keySourceOf }: UpstreamContext, request: GatewayRequest): Promise<Sendable> {
   const { caller, body, bytes, headers, route, path, cancellation } = request;
   const { tenant } = caller;
-  // A policy may have chosen another model than the body's, and a reload may have removed it since.
+  // A policy may have chosen another model than the body names, and a reload may have removed it since.
   const model = modelOf({ model: request.model }, options.pool.models(), options.modelOf, options.canaries?.());
   /**
-   * The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request
-   * waits and when it is sent.
+   * The cache scope; "": everything may be shared. Throws if the engine cannot keep tenants apart. Called before the
+   * request waits and again when it is sent.
    */
   const cacheScope = (): string => {
     const { cacheScope: own = "" } = caller;

@@ -1,5 +1,6 @@
 /**
- * A circuit breaker as immutable values: after several failures in a row an instance gets no requests for a while, then
+ * A circuit breaker as immutable values: after several failures in a row, an instance gets no requests for a while,
+ * then
  * one request as a probe.
  */
 
@@ -10,9 +11,9 @@ export interface Breaker {
   readonly state: BreakerState;
   /** Failures in a row. */
   readonly numFailures: number;
-  /** How often the breaker has opened since the last success. Each time it stays open longer. */
+  /** Number of openings since the last success. Each opening lasts longer. */
   readonly numTrips: number;
-  /** When an open breaker lets a probe through. */
+  /** Time at which an open breaker lets a probe through. */
   readonly retryAtMs: number;
 }
 
@@ -22,21 +23,19 @@ const LONGEST_PAUSE_MS = 30_000;
 
 export const CLOSED: Breaker = { state: "closed", numFailures: 0, numTrips: 0, retryAtMs: 0 };
 
-/**
- * Whether a request may be sent. A half-open breaker already has its one probe under way, so it lets no other through.
- */
+/** Whether a request may be sent. A half-open breaker has a probe under way, so it lets no other request through. */
 export function mayTry(breaker: Breaker, nowMs: number): boolean {
   return breaker.state === "closed" || (breaker.state === "open" && nowMs >= breaker.retryAtMs);
 }
 
-/** Records that a request is being sent. */
+/** Records that a request is about to be sent. */
 export function onTry(breaker: Breaker): Breaker {
   return breaker.state === "open" ? { ...breaker, state: "half-open" } : breaker;
 }
 
 /**
- * Records that an answer has begun: a probe may run for minutes, so others need not wait for its end. One failure still
- * opens the breaker again.
+ * Records that an answer has begun: a probe may run for minutes, so other requests need not wait for its end. One
+ * failure still opens the breaker again.
  */
 export function onFirstByte(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "closed", numFailures: FAILURES_TO_OPEN - 1 } : breaker;
@@ -55,10 +54,7 @@ export function onFailure(breaker: Breaker, nowMs: number): Breaker {
   return { state: "open", numFailures, numTrips: breaker.numTrips + 1, retryAtMs: nowMs + pauseMs };
 }
 
-/**
- * Records a request whose end says nothing about the instance (its client left, for instance): another probe may
- * follow.
- */
+/** Records a request whose end is neutral about the instance, such as a departed client: another probe may follow. */
 export function onNothingLearnt(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "open" } : breaker;
 }

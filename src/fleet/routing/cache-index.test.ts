@@ -1,4 +1,4 @@
-/** What holds of every index, guessed or told. */
+/** Properties of every index, guessed or reported. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CachedBlocks } from "../../text/cached-blocks.js";
@@ -8,13 +8,13 @@ import { GuessedIndex } from "./guessed-index.js";
 
 const CAPACITY = 64;
 
-/** An index, and what makes a prompt known to it as computed. */
+/** An index, and a function that marks a prompt as computed. */
 function guessed() {
   const index = new GuessedIndex(CAPACITY);
   return { index, compute: (keys: readonly number[]) => index.add(keys) };
 }
 
-/** Told of an engine that holds as much and throws out the oldest. */
+/** An index that follows a simulated engine of the same capacity, which evicts the oldest blocks. */
 function told() {
   const blocks = new CachedBlocks([0], 16);
   const held = new GuessedIndex(CAPACITY);
@@ -26,7 +26,7 @@ function told() {
   return { index: new ExactIndex(() => blocks), compute };
 }
 
-/** Chains in a tree, so that they share beginnings. */
+/** Chains in a tree, so that chains share beginnings. */
 const chainOf = (node: string): number[] => Array.from(node, (_, i) => Number(`1${node.slice(0, i + 1)}`));
 const node = fc.string({ unit: fc.constantFrom("0", "1", "2"), minLength: 1, maxLength: 8 });
 
@@ -63,7 +63,7 @@ describe.each<[string, () => { index: CacheIndex; compute: (keys: readonly numbe
           else open.splice(which % (open.length + 1), 1)[0]?.end();
           const matched = index.numMatched(keys);
           expect(matched).toBeLessThanOrEqual(keys.length);
-          // What is known of a prompt is known of its beginnings.
+          // Beginnings of a known prompt are known too.
           for (let i = 0; i <= keys.length; i++) {
             expect(index.numMatched(keys.slice(0, i))).toBe(Math.min(i, matched));
           }

@@ -6,7 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 import { CachedBlocks } from "../../text/cached-blocks.js";
 import { CacheWatch } from "./cache-watch.js";
 
-/** A watch over one instance, each of whose attempts yields blocks and then throws. */
+/** A watch over one instance; each attempt yields blocks and then throws. */
 function watchThrowing(thrown: Error) {
   const pool = new TestPool([upstreamOf("a", { url: "http://127.0.0.1:1", engine: "vllm" })]);
   const told: unknown[] = [];

@@ -1,7 +1,7 @@
 /**
- * Follows the prefix caches of ready instances, as their adapters report them. After a lost report the adapter starts
- * again. After a report that cannot be read, which is an error of ours, it starts again only when the instance becomes
- * ready again. Until then the cache counts as unknown, which is safer than a stale view.
+ * Follows the prefix caches of ready instances, as their adapters report them. After a lost report, the adapter starts
+ * again. A malformed report is an error of ours: the adapter then waits until the instance becomes ready again. In the
+ * meantime the cache counts as unknown, which is safer than a stale view.
  */
 import { pause } from "../../core/abort-signals.js";
 import { MillraceError } from "../../core/errors.js";
@@ -10,7 +10,7 @@ import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstrea
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
-/** Only a report that lasted longer resets the pause, since each attempt begins with the whole cache. */
+/** A longer report resets the pause; a short one does not, since each attempt begins with the complete cache. */
 const LASTING_MS = 5_000;
 
 type Follow = (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
@@ -26,7 +26,7 @@ export class CacheWatch {
   readonly #endListening: () => void;
 
   /**
-   * @param followOf how an engine's cache is followed (`Adapter.followCache`); undefined where it cannot be
+   * @param followOf follows an engine's cache (`Adapter.followCache`); undefined: the engine has no reports
    * @param onFault called with the first error since the instance became ready
    */
   constructor(
@@ -65,7 +65,7 @@ export class CacheWatch {
     this.#followed.delete(id);
   }
 
-  /** Never rejects. An engine that reports nothing is asked again after its next start. */
+  /** Never rejects. An engine without reports is asked again after its next start. */
   async #keep(id: string, followed: Followed, follow: () => AsyncIterable<CachedBlocks>): Promise<void> {
     const { signal } = followed.end;
     let isFaulty = false;

@@ -1,4 +1,4 @@
-/** The prefix cache as its instance reports it, plus the blocks of requests that are on their way there. */
+/** The prefix cache as its instance reports it, plus the blocks of requests that are on their way to it. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CacheIndex } from "./cache-index.js";
 
@@ -22,9 +22,7 @@ export class ExactIndex implements CacheIndex {
     return this.blocks()?.numUsable(keys, (key) => this.#credited.has(key)) ?? 0;
   }
 
-  /**
-   * After the request's end the report alone counts: an instance reports the blocks that it stored before it answers.
-   */
+  /** After the request's end, only the report counts: an instance reports stored blocks before it answers. */
   credit(keys: readonly number[]): () => void {
     for (const key of keys) this.#credited.set(key, (this.#credited.get(key) ?? 0) + 1);
     return () => {

@@ -1,4 +1,4 @@
-/** The order of waiting requests: by priority class, then by the tenant that was served least, then by arrival. */
+/** The order of waiting requests: by priority class, then by least served tenant, then by arrival. */
 
 export interface Waiter {
   /** A lower number goes first, as in vLLM. */
@@ -9,7 +9,8 @@ export interface Waiter {
 }
 
 /**
- * Counts the tokens each tenant was served while there was a queue. A tenant that joins starts level with the least
+ * Counts the tokens that each tenant was served while there was a queue. A tenant that joins starts level with the
+ * least
  * served waiting tenant, and gets no credit for time without requests.
  */
 export class FairQueue<T extends Waiter> {
@@ -29,7 +30,7 @@ export class FairQueue<T extends Waiter> {
     this.#waiters.add(waiter);
   }
 
-  /** The next request in order, without those passed over. */
+  /** The next request in order, except `passedOver`. */
   peek(passedOver: ReadonlySet<T> = new Set()): T | undefined {
     let next: T | undefined;
     for (const waiter of this.#waiters) {
@@ -39,7 +40,7 @@ export class FairQueue<T extends Waiter> {
     return next;
   }
 
-  /** Removes a request that is sent, and charges its cost to the tenant. */
+  /** Removes a request that is about to be sent, and charges its cost to the tenant. */
   serve(waiter: T): void {
     if (!this.#waiters.has(waiter)) return;
     this.#served.set(waiter.tenant, this.#servedOf(waiter) + waiter.cost);
@@ -49,7 +50,7 @@ export class FairQueue<T extends Waiter> {
   /** Removes a request that no longer waits. */
   remove(waiter: T): void {
     this.#waiters.delete(waiter);
-    // An empty queue resets the counts: no tenant waits on another's account.
+    // An empty queue resets the counts, so that past service delays no tenant.
     if (this.#waiters.size === 0) this.#served.clear();
   }
 

@@ -42,7 +42,7 @@ test("the index never exceeds its bound by more than an eighth and has no block 
         expect(index.size).toBeLessThanOrEqual(maxBlocks * 1.125);
         expect(index.numMatched(chainOf(each))).toBe(each.length);
       }
-      // Every key that is known is reached from its first block.
+      // Every known key is reachable from its first block.
       for (const each of nodes) {
         const chain = chainOf(each);
         const numMatched = index.numMatched(chain);

@@ -1,22 +1,22 @@
 /**
- * The probable contents of an instance's prefix cache: the blocks sent there last, as many as its memory holds,
- * evicting the least recently used.
+ * The probable contents of an instance's prefix cache: the blocks last sent to it, as many as its memory holds, with
+ * least-recently-used eviction.
  */
 import type { Capacity } from "../upstream/upstream.js";
 import type { CacheIndex } from "./cache-index.js";
 
 /** For engines that report no capacity: half a million tokens in blocks of 32. */
 const DEFAULT_BLOCKS = 16_384;
-/** For engines that report more than machines have: keys of this many blocks take a tenth of a gigabyte. */
+/** For engines that report more than machines have: keys of this many blocks take 0.1 GB. */
 const MOST_BLOCKS = 1 << 21;
 /**
- * Share of entries above the limit before a batch is removed: each search for the oldest entry walks over the gaps that
+ * Excess of entries over the limit before a batch is removed: each search for the oldest entry walks over the gaps that
  * removed entries leave.
  */
 const SLACK = 1 / 8;
 
 export class GuessedIndex implements CacheIndex {
-  /** Least recently used first. */
+  /** In order of use, least recent first. */
   readonly #keys = new Set<number>();
 
   constructor(public maxBlocks: number) {}

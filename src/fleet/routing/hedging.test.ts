@@ -33,7 +33,7 @@ test("the delay is the 95th percentile of recent first bytes of prompts of that 
   expect(hedging.delayMs("m", 130)).toBe(95);
   expect(hedging.delayMs("m", 5000)).toBeUndefined();
   expect(hedging.delayMs("other", 100)).toBeUndefined();
-  // The past is forgotten.
+  // Old samples drop out.
   for (let i = 0; i < 200; i++) hedging.observe("m", 100, 500);
   expect(hedging.delayMs("m", 100)).toBe(500);
 });

@@ -1,19 +1,19 @@
 /**
- * Decides when a request goes to a second instance too: after the time within which 95 % of requests of its size have
- * begun to answer, within a budget of extra requests, and not while the instances are busy. A backend that turns slow
- * would otherwise get twice its load.
+ * Decides when a request also goes to a second instance: after the time within which 95 % of requests of its size have
+ * begun to answer, within a budget of extra requests, and not while the instances are busy. Otherwise a backend that
+ * turns slow would get twice its load.
  */
 
 /** Share of requests that may be sent twice. */
 const BUDGET = 0.05;
-/** Extra requests that may come at once, before the share counts. */
+/** Extra requests allowed at once, before the share counts. */
 const BURST = 10;
-/** Share of the seats in use above which nothing is sent twice. */
+/** Share of seats in use above which no request is sent twice. */
 const MAX_UTILISATION = 0.7;
-/** Times that a size class must have before its percentile counts. */
+/** Samples that a size class needs before its percentile counts. */
 const MIN_SAMPLES = 40;
 const NUM_SAMPLES = 200;
-/** The percentile is computed anew after this many times. */
+/** The percentile is computed again after this many samples. */
 const REFRESH = 10;
 const PERCENTILE = 0.95;
 /** A shorter delay would hedge requests that are fast anyway. */
@@ -33,20 +33,18 @@ interface ModelState {
 export class Hedging {
   readonly #models = new Map<string, ModelState>();
 
-  /** To call once for each request. */
+  /** Call it once for each request. */
   requested(model: string): void {
     const state = this.#of(model);
     state.credit = Math.min(BURST, state.credit + BUDGET);
   }
 
-  /** Time to wait for the first byte of a prompt of this size; undefined: too little is known. */
+  /** Time to wait for the first byte of a prompt of this size; undefined: too few samples. */
   delayMs(model: string, promptTokens: number): number | undefined {
     return this.#of(model).classes.get(classOf(promptTokens))?.delayMs;
   }
 
-  /**
-   * @param ms time from sending the request to the first byte, or to the moment at which nobody waited for it any more
-   */
+  /** @param ms time from sending the request to the first byte, or until no attempt waited for it any more */
   observe(model: string, promptTokens: number, ms: number): void {
     const { classes } = this.#of(model);
     const key = classOf(promptTokens);
@@ -63,12 +61,12 @@ export class Hedging {
     known.delayMs = Math.max(MIN_DELAY_MS, sorted[Math.ceil(PERCENTILE * sorted.length) - 1]!);
   }
 
-  /** Whether the budget has room for one more. @param utilisation share of the model's seats in use */
+  /** Whether the budget allows one more. @param utilisation share of the model's seats in use */
   mayHedge(model: string, utilisation: number): boolean {
     return utilisation <= MAX_UTILISATION && this.#of(model).credit >= 1;
   }
 
-  /** To call when a request has been sent twice. */
+  /** Call it when a request is sent twice. */
   hedged(model: string): void {
     this.#of(model).credit -= 1;
   }

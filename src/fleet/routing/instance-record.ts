@@ -1,5 +1,5 @@
 /**
- * Routing's knowledge of one process of an instance: its cached prefixes, the load from this fleet and from others, and
+ * Routing's knowledge of one process of an instance: its cached prefixes, its load from this fleet and from others, and
  * its recent failures.
  */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
@@ -35,7 +35,7 @@ export class InstanceRecord {
   isDown = false;
   /** The instance is suspect or failed. */
   isDoubted = false;
-  /** One callback per request whose answer has not begun, which tells it that another instance may serve it better. */
+  /** One callback per request whose answer has not begun; the call means that another instance may serve it better. */
   readonly unanswered = new Set<() => void>();
   /** Tokens that this fleet's requests hold or will hold, plus the prompt tokens still to compute. */
   tokensInFlight = 0;
@@ -81,18 +81,18 @@ export class InstanceRecord {
     this.#mostInFlight = this.numInFlight;
   }
 
-  /** Sequences that it computes at once, or a guess. */
+  /** Sequences that the instance computes at once, or a guess. */
   get seats(): number {
     return this.#capacity.seats ?? DEFAULT_SEATS;
   }
 
-  /** Length of the prompt's prefix, in blocks, that is cached or will be when this prompt's turn comes. */
+  /** Length of the prompt's prefix, in blocks, that is cached or will be when the prompt's turn comes. */
   numMatched({ keys, blockSize }: PrefixKeys): number {
     const isTold = blockSize !== undefined && this.#exact.knows(blockSize);
     return (isTold ? this.#exact : this.index).numMatched(keys);
   }
 
-  /** @returns a function to call when the request has ended */
+  /** @returns a function to call at the request's end */
   credit({ keys, blockSize }: PrefixKeys): () => void {
     this.index.credit(keys);
     return blockSize === undefined ? () => {} : this.#exact.credit(keys);
@@ -114,8 +114,8 @@ export class InstanceRecord {
   }
 
   /**
-   * A request with more sequences than seats needs one free seat: the rest waits in the engine, and later requests need
-   * not wait for an empty instance.
+   * A request with more sequences than seats needs one free seat: the others wait in the engine, so that later requests
+   * need not wait for an empty instance.
    */
   hasRoom(numSequences: number, seatFactor: number): boolean {
     const { seats } = this.#capacity;

@@ -69,7 +69,7 @@ test("a provider that counts as it says is never asked for more than it has left
             const [requests, left, resetMs] = [Math.max(0, requestsLeft), Math.max(0, tokensLeft), windowEnd - now];
             const answeredMs = now;
             open.push(() => {
-              // An answer of an earlier window would tell of that one.
+              // An answer from an earlier window would describe that window.
               if (answeredMs < windowEnd - 1000) return;
               key.learn(
                 { requests: { remaining: requests, resetMs }, tokens: { remaining: left, resetMs } },

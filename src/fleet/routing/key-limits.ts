@@ -1,10 +1,11 @@
 /**
- * The rest of a provider's limits for one key, so that a request which the provider would refuse is not sent. The
- * provider's counts are as old as its answer: requests that were sent since are taken off them.
+ * The remaining limits of one provider key, so that requests that the provider would refuse are not sent. The
+ * provider's
+ * counts are as old as its answer: requests sent since then are subtracted.
  */
 import type { Allowance, RateLimits } from "../../gateway/dialects/wire/rate-limits.js";
 
-/** Requests and tokens that had been sent with the key before a request. */
+/** Requests and tokens sent with the key before a request. */
 interface Sent {
   readonly requests: number;
   readonly tokens: number;
@@ -15,7 +16,7 @@ interface Left {
   readonly resetAtMs: number;
 }
 
-/** First and longest pause after a refusal that names none; each further refusal doubles it. */
+/** First and longest pause after a refusal without a time; each further refusal doubles it. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -34,14 +35,14 @@ export class KeyLimits {
     return this.#sent;
   }
 
-  /** When a request of so many tokens may be sent: `nowMs` or earlier for at once. */
+  /** Time at which a request of so many tokens may be sent; `nowMs` or earlier: at once. */
   opensAtMs(tokens: number, nowMs: number): number {
     const opens = [this.#pausedUntilMs];
     for (const [left, needed] of [
       [this.#requests, 1],
       [this.#tokens, tokens],
     ] as const) {
-      // The provider's counts say nothing after their reset.
+      // The provider's counts are void after their reset.
       if (left !== undefined && left.resetAtMs > nowMs && left.amount < needed) opens.push(left.resetAtMs);
     }
     return Math.max(...opens);
@@ -59,7 +60,7 @@ export class KeyLimits {
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + ms);
   }
 
-  /** A refusal that tells which limit is used up needs no pause beyond its reset. */
+  /** A refusal that names the exhausted limit needs no pause beyond its reset. */
   #backoff(requests: Allowance | undefined, tokens: Allowance | undefined): number {
     if (requests?.remaining === 0 || tokens?.remaining === 0) return 0;
     return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#numRefusals++, 10));

@@ -16,7 +16,7 @@ const sharedBlocks = (a: readonly number[], b: readonly number[]): number => {
 test("a conversation's next turn begins with the blocks of its previous turn", () => {
   const first = source.keysOf(chat("x".repeat(1000), "y".repeat(300)));
   const next = source.keysOf(chat("x".repeat(1000), "y".repeat(300), "and then?"));
-  // The last block of the shorter one ends with the bracket that closes its list.
+  // The last block of the shorter prompt ends with the bracket that closes its list.
   expect(sharedBlocks(first.keys, next.keys)).toBeGreaterThanOrEqual(first.keys.length - 1);
   expect(first.keys.length).toBe(Math.floor(first.numBlocks));
 });

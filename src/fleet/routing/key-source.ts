@@ -1,28 +1,28 @@
-/** Names the blocks of a request's prompt, so that routing can tell which instance has computed its prefix before. */
+/** Names the blocks of a request's prompt, so that routing can tell which instance has computed the prefix before. */
 
 import type { RequestBody } from "../../gateway/request.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 
 export interface PrefixKeys {
-  /** Keys of the whole blocks, from the first on. Each key names its block and all blocks before it. */
+  /** Keys of the complete blocks, from the first on. Each key names its block and all blocks before it. */
   readonly keys: readonly number[];
-  /** Length of the prompt in blocks, where a partial block counts as a fraction. */
+  /** Length of the prompt in blocks; a partial block counts as a fraction. */
   readonly numBlocks: number;
-  /** Estimated where the engine's tokenizer is not available. */
+  /** An estimate if the engine's tokenizer is not available. */
   readonly promptTokens: number;
-  /** Tokens per block if keys name blocks of tokens, as the engine's own cache does; absent if they name text. */
+  /** Tokens per block if keys name blocks of tokens, like the engine's own cache; absent if they name text. */
   readonly blockSize?: number;
 }
 
-/** Makes keys from the engine's own token ids where its tokenizer is available, from text otherwise. */
+/** Creates keys from the engine's own token ids if its tokenizer is available, otherwise from text. */
 export interface KeySource {
   readonly tokensPerBlock: number;
   /**
    * @param path path of the request
    * @param numBytes size of its body
    * @param scope cache scope of the request; "" or absent: the shared one
-   * @param owner tenant whose turn in the tokenizer it takes
+   * @param owner tenant whose turn in the tokenizer the request uses
    */
   keysOf(
     body: RequestBody,
@@ -37,13 +37,13 @@ export interface KeySource {
 const BYTES_PER_TOKEN = 4;
 const BLOCK_BYTES = 128;
 const BLOCK_WORDS = BLOCK_BYTES / 4;
-/** Only this much of a prompt is hashed: prompts that share a mebibyte go to the same instance anyway. */
+/** Bytes of a prompt that are hashed: prompts that share a mebibyte go to the same instance anyway. */
 const MAX_HASHED_BYTES = 1024 * 1024;
 
-/** The fields in the order in which templates put them into a prompt: shared text comes first. */
+/** The fields in the order of templates: shared text comes first. */
 const PROMPT_FIELDS = ["tools", "system", "instructions", "messages", "prompt", "input"] as const;
 
-/** Makes keys from blocks of the prompt's fields as normalised JSON, independent of the client's white space. */
+/** Creates keys from blocks of the prompt's fields as normalised JSON, independent of the client's white space. */
 export class TextKeySource implements KeySource {
   readonly tokensPerBlock = BLOCK_BYTES / BYTES_PER_TOKEN;
   readonly #bytes = Buffer.from(new ArrayBuffer(MAX_HASHED_BYTES));
@@ -56,7 +56,7 @@ export class TextKeySource implements KeySource {
       const value = body[field];
       if (value === undefined || value === null) continue;
       const { text, numUnwritten } = fieldText(field, value, MAX_HASHED_BYTES - numHashed);
-      // Beyond the hashed part, characters approximate bytes, since an exact count would take another pass.
+      // Beyond the hashed part, characters approximate bytes: an exact count would take another pass.
       if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
       numBytes += Math.max(text.length, numHashed - numBytes) + numUnwritten;
     }
@@ -73,13 +73,13 @@ export class TextKeySource implements KeySource {
 
 interface FieldText {
   readonly text: string;
-  /** Approximate number of characters of the field that were left out. */
+  /** Approximate number of characters that the field's text leaves out. */
   readonly numUnwritten: number;
 }
 
 /**
- * The hashed part of a field as JSON, since writing megabytes would block the event loop. A list is written item by
- * item, in the same form as JSON.
+ * The hashed part of a field as JSON. It ends early, since writing megabytes would block the event loop. A list is
+ * written item by item, in the same form as JSON.
  */
 function fieldText(field: string, value: unknown, maxCharacters: number): FieldText {
   if (typeof value === "string") {
@@ -124,10 +124,10 @@ function itemText(item: unknown, maxCharacters: number): { readonly text: string
   return { text: JSON.stringify(shorter), numLeftOut: content.length - cut.length };
 }
 
-/** Only this many ids of a list are hashed. */
+/** Number of ids of a list that are hashed. */
 const MAX_HASHED_IDS = 64 * 1024;
 
-/** Turns Int32Arrays, which hold long lists of ids, to arrays: JSON would write them as objects. */
+/** Turns Int32Arrays, which hold long lists of ids, into arrays: JSON would write them as objects. */
 function plain(value: unknown): unknown {
   if (value instanceof Int32Array) return Array.from(value.subarray(0, MAX_HASHED_IDS));
   const isOfLists = Array.isArray(value) && value[0] instanceof Int32Array;

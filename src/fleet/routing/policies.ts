@@ -17,7 +17,7 @@ export interface RoutingCandidate {
 export interface Question {
   /** At least one instance. */
   readonly candidates: readonly RoutingCandidate[];
-  /** Number of the request, which breaks ties in turn. */
+  /** Number of the request; ties are broken in turn by it. */
   readonly turn: number;
   /** Weight of the load: a full prefix match outweighs a load of 1/β times the mean. */
   readonly beta: number;
@@ -29,14 +29,14 @@ export interface Question {
 type RoutingPolicy = (question: Question) => number;
 
 /**
- * Least mean load to compare with: while seats are free, a busier instance is hardly slower, and recomputing a prompt
+ * Least mean load to compare with. While seats are free, a busier instance is hardly slower, and recomputing a prompt
  * costs more.
  */
 const QUIET_LOAD = 0.5;
 /** A session leaves an instance that has this many times its share of the sequences. */
 const BOUNDED_LOAD = 1.25;
 
-/** Chooses the highest score. Ties go by turns, so that the first instance does not get them all. */
+/** Chooses the highest score. Ties go in turn, so that the first instance does not get them all. */
 function best({ candidates, turn }: Question, scoreOf: (candidate: RoutingCandidate) => number): number {
   let bestIndex = 0;
   let bestScore = Number.NEGATIVE_INFINITY;

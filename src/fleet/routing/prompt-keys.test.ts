@@ -9,7 +9,7 @@ const capacity = { seats: 4, kvTokens: 4096, blockSize: 8 };
 const instances = (count: number) => Array.from({ length: count }, (_, i) => upstreamOf(`m-${i}`, { capacity }));
 const spec = modelSpec({ engine: "millrace", options: { model: "m.gguf" } });
 const body = { prompt: "x".repeat(300) };
-/** 33 tokens, whatever is asked. */
+/** 33 tokens, for any request. */
 const read: PromptReader = async () => ({ prompts: [new Array<number>(33).fill(5)], salt: undefined });
 
 function keysWith(load: (spec: ModelSpec) => Promise<PromptReader | undefined>) {
@@ -24,7 +24,7 @@ function keysWith(load: (spec: ModelSpec) => Promise<PromptReader | undefined>) 
 test("keys come from the text until the tokenizer is loaded, then from the engine's blocks", async () => {
   const { ask, notes } = keysWith(async () => read);
   expect(await Promise.all([ask(), ask()])).toMatchObject([{ numBlocks: 307 / 128 }, { numBlocks: 307 / 128 }]);
-  // The last token is always computed: four of its 33/8 blocks can be found.
+  // The last token is always computed, so at most four of the 33/8 blocks can match.
   expect(await ask()).toMatchObject({ blockSize: 8, promptTokens: 33, numBlocks: 33 / 8, keys: { length: 4 } });
   expect(notes).toEqual(["routed by tokens"]);
 });

@@ -11,7 +11,7 @@ import type { Upstream } from "../upstream/upstream.js";
 import { type KeySource, TextKeySource } from "./key-source.js";
 import { type PromptReader, type SaltOf, TokenKeySource } from "./token-keys.js";
 
-/** @returns undefined if the specification does not determine how the instances make their prompts */
+/** @returns undefined if the specification does not determine how the instances build their prompts */
 export type LoadPromptReader = (spec: ModelSpec) => Promise<PromptReader | undefined>;
 
 /** Engines that report their cache, with the salt under which they store a request's prefixes. */
@@ -22,7 +22,7 @@ const SALTS: Readonly<Partial<Record<EngineName, SaltOf>>> = {
 
 export class PromptKeys {
   readonly #text = new TextKeySource();
-  /** Readers by model; `read` is undefined while one loads, and if there is none. */
+  /** Readers by model; `read` is undefined while the reader loads, or if there is none. */
   readonly #readers = new Map<string, { read: PromptReader | undefined }>();
 
   constructor(
@@ -59,7 +59,7 @@ export class PromptKeys {
     return opened;
   }
 
-  /** A reader whose failures cost a request nothing but its keys; the first one is logged. */
+  /** A reader whose failures cost a request only its token keys; the first failure is logged. */
   #safe(read: PromptReader, model: string): PromptReader {
     let hasFailed = false;
     const safe: PromptReader = async (path, body, owner) => {

@@ -1,6 +1,6 @@
 /**
- * The design for 10,000 requests a second: three regions of gateways with their instances, behind the real router, in
- * virtual time.
+ * The design for 10,000 requests a second: three regions of gateways and instances, behind the real router, in virtual
+ * time.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SimulatedRequest } from "../../../test/helpers/fleet-simulation.js";

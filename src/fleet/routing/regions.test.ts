@@ -13,7 +13,7 @@ const request: RoutedRequest = {
   session: undefined,
 };
 
-/** An instance here, and servers in a near and in a far region. */
+/** An instance here, and servers in a near region and in a far one. */
 function setUp() {
   const pool = new TestPool([
     upstreamOf("far", { capacity, target: target(2) }),
@@ -65,7 +65,7 @@ test("a request from another region does not leave this one", () => {
   expect(router.acquire(fromAfar, [])).toBe("full");
   expect(router.hasRoom(fromAfar)).toBe(false);
   expect(router.hasRoom(request)).toBe(true);
-  // The other regions' instances are none that it could wait for.
+  // A request from afar cannot wait for instances of other regions.
   expect([router.hasReady(fromAfar, ["here 1"]), router.hasReady(request, ["here 1"])]).toEqual([false, true]);
   pool.change("here", { state: "failed" });
   expect(router.acquire(fromAfar, [])).toBe("none");

@@ -1,4 +1,4 @@
-/** What a lease weighs and teaches, and who is told when instances change. */
+/** The weight of a lease, the router's lessons from it, and the notices when instances change. */
 import { describe, expect, test } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import type { EngineMetrics } from "../upstream/engine.js";
@@ -45,7 +45,7 @@ function setUp(options: Partial<RoutingOptions> = {}, fields: Partial<Upstream> 
     () => rooms.count++,
     () => clock.nowMs,
   );
-  /** Takes a lease of the instance `id`, whatever the policy would say. */
+  /** Takes a lease of the instance `id`, against the policy's choice if necessary. */
   const takeOf = (id: "a" | "b", request: Partial<RoutedRequest> = {}): Lease =>
     router.acquire(requestOf(request), [id === "a" ? "b 1" : "a 1"]) as Lease;
   return { pool, clock, rooms, router, takeOf };
@@ -54,7 +54,7 @@ function setUp(options: Partial<RoutingOptions> = {}, fields: Partial<Upstream> 
 describe("an instance's load", () => {
   const setUpByLoad = () => setUp({ policy: "least-load" }, { capacity: seats(8) });
 
-  /** Whether "a" carries less than so many tokens: with these on "b", the next request goes to "a". */
+  /** Whether "a" carries less than so many tokens: with this many on "b", the next request goes to "a". */
   function isLessThan(tokens: number, { router, takeOf }: ReturnType<typeof setUpByLoad>): boolean {
     const other = takeOf("b", { outputTokens: tokens });
     const next = router.acquire(requestOf(), []) as Lease;
@@ -93,7 +93,7 @@ describe("an instance's load", () => {
     world.takeOf("a", { prefix: { keys: [1], numBlocks: 1, promptTokens: 10 } }).end("answered");
     const lease = world.takeOf("a", { prefix: PROMPT });
     expect(lease.matchedFraction).toBeCloseTo(1 / 3);
-    // Two thirds of 641 tokens are to be computed.
+    // Two thirds of 641 tokens are still uncomputed.
     expectLoad(641 + 428, world);
     lease.promptDone(true);
     expectLoad(641, world);
@@ -266,7 +266,7 @@ describe("the state of an instance", () => {
   test("includes every scrape, even between two requests", () => {
     const { pool, router, takeOf } = setUp({}, { capacity: seats(4) });
     for (const lease of [takeOf("a"), takeOf("a"), takeOf("a")]) lease.end("answered");
-    // The first scrape may still show ours; what the second shows is others'.
+    // The first scrape may still count our requests; the second counts others'.
     pool.change("a", { metrics: metrics(3) });
     pool.change("a", { metrics: metrics(3) });
     takeOf("a");

@@ -99,7 +99,7 @@ test("an instance's cache events are used for prompts with token keys, while the
   const third = take(16);
   third.end("answered");
   expect(third.matchedFraction).toBe(0.25);
-  // Blocks of another size, text, and silence: what was sent is all that is known.
+  // With blocks of another size, text, or no report, only sent blocks are known.
   expect([take(32).matchedFraction, take().matchedFraction]).toEqual([1, 1]);
   blocks = undefined;
   expect(take(16).matchedFraction).toBe(1);

@@ -19,13 +19,12 @@ export interface RoutingOptions {
   readonly policy: RoutingPolicyName;
   /** Weight of the load against a full prefix match; 0 ignores the load. */
   readonly beta: number;
-  /** Requests that an instance gets at once, as a multiple of its seats. */
+  /** Requests that an instance gets at once: this factor times its seats. */
   readonly seatFactor: number;
   /** Header that names the session, for the policy `session`; without the header, fields of the body name it. */
   readonly sessionHeader: string;
   /**
-   * Time after which a request whose answer has not begun also goes to a second instance; auto: as measured; undefined:
-   * never.
+   * Time after which a request without an answer also goes to a second instance; auto: as measured; undefined: never.
    */
   readonly hedgeAfterMs?: number | "auto" | undefined;
 }
@@ -37,10 +36,10 @@ export const DEFAULT_ROUTING: RoutingOptions = {
   sessionHeader: "x-session-id",
 };
 
-/** Which instances a request may go to. */
+/** The instances that a request may use. */
 interface Destination {
   readonly model: string;
-  /** The request has come from a gateway of another region, so it must not leave this one. */
+  /** The request comes from another region's gateway, so it must stay in this region. */
   readonly isFromAfar?: boolean;
 }
 
@@ -52,23 +51,24 @@ export interface RoutedRequest extends Destination {
   readonly session: string | undefined;
 }
 
-/** How the instance did during a lease: it answered, it failed, or the end says nothing about it. */
+/** The instance's result in a lease: it answered, it failed, or the end is neutral. */
 export type LeaseEnd = "answered" | "failed" | "unknown";
 
 export interface Lease {
   readonly upstream: Upstream;
   readonly target: UpstreamTarget;
   readonly matchedFraction: number;
-  /** The first byte arrived, so the prompt has been computed. @param isWell the answer is not an error */
+  /** Call it at the first byte, when the prompt is computed. @param isWell the answer is not an error */
   promptDone(isWell: boolean): void;
   /**
-   * @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and
-   * another may serve the request better
+   * @param listener called, perhaps repeatedly, before the answer begins, if the instance is suspect or failed and
+   *   another
+   * may serve the request better
    */
   onLost(listener: () => void): void;
   /**
    * Learns the limits of a provider's key from its answer.
-   * @param isRefusal the provider refused the request because of them
+   * @param isRefusal the limits made the provider refuse the request
    */
   learn(limits: RateLimits, isRefusal: boolean): void;
   /** Further calls do nothing. */
@@ -76,8 +76,8 @@ export interface Lease {
 }
 
 /**
- * none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken; limited: all
- * seats that are left are of paid APIs whose keys have used up their limits.
+ * none: no instance is ready, except excluded ones; full: all seats of the ready instances are taken; limited: all free
+ * seats belong to paid APIs whose keys have used up their limits.
  */
 export type Refusal = "none" | "full" | "limited";
 
@@ -89,9 +89,7 @@ const FIRST_MEAN_MS = 1_000;
 /** States in which an instance might not finish its requests. */
 const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
 
-/**
- * The instances of the nearest region among them: a cached prefix in another region does not outweigh the way there.
- */
+/** The instances of the nearest region: a cached prefix in another region does not outweigh the distance. */
 function nearest<T extends { readonly upstream: Upstream }>(open: readonly T[]): readonly T[] {
   const distanceOf = ({ upstream }: T) => upstream.target?.distance ?? 0;
   const least = open.reduce((min, each) => Math.min(min, distanceOf(each)), Number.POSITIVE_INFINITY);
@@ -109,7 +107,7 @@ export class Router {
   /** Records by instance id, since one instance may serve several model names. */
   readonly #records = new Map<string, InstanceRecord>();
   readonly #endListening: () => void;
-  /** Runs out when a limited key opens, for the requests that wait for it. */
+  /** Fires when a limited key opens, for the requests that wait for it. */
   #opening: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined;
 
   /**
@@ -128,7 +126,7 @@ export class Router {
     this.#endListening = pool.onChange((upstream) => this.#onChange(upstream));
   }
 
-  /** Share of the seats of a model's ready instances that are in use. */
+  /** Share of the seats in use on a model's ready instances. */
   utilisation(model: string): number {
     const records = this.pool
       .upstreams(model)
@@ -148,7 +146,7 @@ export class Router {
     clearTimeout(this.#opening?.timer);
   }
 
-  /** @param excluded processes that the request was already sent to */
+  /** @param excluded processes that have already had the request */
   acquire(request: RoutedRequest, excluded: readonly string[]): Lease | Refusal {
     const model = this.#stateOf(request.model);
     const options = this.routingOf(request.model);
@@ -182,9 +180,7 @@ export class Router {
     return this.#withRoom(request, this.#ready(request, [])).some(({ record }) => this.#isOpen(record, request));
   }
 
-  /**
-   * Whether an instance could be asked now: ready, and if it is a paid API, with something left of its key's limits.
-   */
+  /** Whether an instance accepts requests now: it is ready, and a paid API's key has capacity left. */
   hasOpen(request: RoutedRequest, excluded: readonly string[]): boolean {
     return this.#ready(request, excluded).some((upstream) => this.#isOpen(this.#recordOf(upstream), request));
   }
@@ -200,7 +196,7 @@ export class Router {
     return this.#ready(request, excluded).length > 0;
   }
 
-  /** Whether an instance will soon be ready that is not now. */
+  /** Whether an instance that is not ready now soon will be. */
   isComing(request: Destination): boolean {
     return this.#within(request).some((upstream) => upstream.isComing);
   }
@@ -210,7 +206,7 @@ export class Router {
     return this.#records.get(id)?.numInFlight ?? 0;
   }
 
-  /** State of an instance's breaker; closed if it has had no request yet. */
+  /** State of an instance's breaker; closed before its first request. */
   breakerState(id: string): BreakerState {
     return this.#records.get(id)?.breaker.state ?? "closed";
   }
@@ -272,7 +268,7 @@ export class Router {
     clearTimeout(this.#opening?.timer);
     const timer = setTimeout(
       () => {
-        // It may have run out a little early, and is then set again.
+        // The timer may fire a little early; then it is set again.
         this.#opening = undefined;
         this.onRoom();
       },
@@ -300,7 +296,7 @@ export class Router {
     return record;
   }
 
-  /** Drops records of instances that left the fleet unannounced, after their last request. */
+  /** Drops records of instances that left the fleet without notice, after their last request. */
   #forgetGone(): void {
     const ids = new Set(this.pool.models().flatMap((model) => this.pool.upstreams(model).map(({ id }) => id)));
     for (const [id, { numInFlight }] of this.#records) {
@@ -321,7 +317,7 @@ export class Router {
   ): Lease {
     const beganMs = this.now();
     const heldTokens = prefix.promptTokens + outputTokens;
-    // A prompt counts while its request runs; its uncached part counts twice while it is being computed.
+    // A prompt counts while its request runs; its uncached part counts twice during its computation.
     let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
     let onLost = () => {};
@@ -377,7 +373,7 @@ export class Router {
         record.index.clear(); // A sleeping engine frees its cache.
       else record.observe(upstream, this.now());
     }
-    // Requests on doubted instances that had nowhere to go may move to this one.
+    // Requests on doubted instances without an alternative may move to this one.
     if (upstream.state === "ready") {
       for (const each of [...this.#records.values()]) if (each.isDoubted) each.tellLost();
     }

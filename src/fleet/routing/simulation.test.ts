@@ -121,7 +121,7 @@ describe("a new instance among warm ones", () => {
     const readyAtMs = requests[1000]!.arrivalMs;
     const { chosen } = simulate(requests, { policy: "least-load", numInstances: 3, lastReadyAtMs: readyAtMs });
     const first = chosen.filter(({ atMs }) => atMs >= readyAtMs && atMs < readyAtMs + 1000);
-    // All of them would be a second's worth; it fills up to the level of the others and no further.
+    // All of them would be a second's worth; the instance only fills up to the others' level.
     expect(first.filter(({ instance }) => instance === 2).length).toBeLessThan(0.9 * first.length);
   });
 });

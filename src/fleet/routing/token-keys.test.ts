@@ -1,4 +1,4 @@
-/** When a prompt is read as tokens, and when by its text. */
+/** Prompts keyed by tokens, and prompts keyed by text. */
 import { expect, test, vi } from "vitest";
 import { TextKeySource } from "./key-source.js";
 import { TokenKeySource } from "./token-keys.js";

@@ -1,6 +1,6 @@
 /**
- * Keys of token blocks, for models whose prompts the fleet can tokenize itself. They equal the keys in the engine's own
- * prefix cache.
+ * Keys of token blocks, for models whose prompts the fleet can tokenize. They equal the keys in the engine's own prefix
+ * cache.
  */
 
 import type { RequestBody } from "../../gateway/request.js";
@@ -8,10 +8,10 @@ import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 import type { KeySource, PrefixKeys, TextKeySource } from "./key-source.js";
 
-/** Makes the prompts of a request as its engine will; resolves to undefined if it cannot. */
+/** Builds the prompts of a request as its engine will; resolves to undefined if it cannot. */
 export interface PromptReader {
   (path: string, body: RequestBody, owner: JobOwner): Promise<Prompts | undefined>;
-  /** Releases threads and files of the reader, if it has any. */
+  /** Releases the reader's threads and files, if any. */
   readonly end?: () => void;
 }
 
@@ -25,7 +25,7 @@ interface Prompts {
 /** Longer requests are keyed by text: tokenizing them would take longer than routing by tokens saves. */
 const MAX_READ_BYTES = 256 * 1024;
 /**
- * Requests with more messages or items are keyed by text too: a chat template takes up to a hundred microseconds for
+ * Requests with more messages or items are also keyed by text: a chat template takes up to a hundred microseconds for
  * each.
  */
 const MAX_READ_ITEMS = 256;
@@ -38,8 +38,8 @@ function isReadable(body: RequestBody, numBytes: number): boolean {
 
 export class TokenKeySource implements KeySource {
   /**
-   * @param byText key source for requests whose prompt cannot be tokenized here
-   * @param saltOf salt under which the engine stores prefixes, from the request's cache scope and its own salt
+   * @param byText key source for prompts that the fleet cannot tokenize
+   * @param saltOf salt of the engine's stored prefixes, from the request's cache scope and own salt
    */
   constructor(
     private readonly read: PromptReader,

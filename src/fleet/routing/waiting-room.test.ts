@@ -101,7 +101,7 @@ test("a retry that has tried the only free instance lets others pass, and takes 
   const passed = await later;
   expect([passed.upstream.id, room.numWaiting("m")]).toEqual(["a", 1]);
   passed.end("answered");
-  // There need not be a queue before it.
+  // The queue may be empty beforehand.
   const direct = await enter("direct", entrant("t"));
   expect(direct.upstream.id).toBe("a");
   const last = enter("last", entrant("t"));
@@ -191,7 +191,7 @@ test("waiting and new requests wait for a starting instance, and are refused as 
   expect((await second).upstream.starts).toBe(2);
   const refused = expect(third).rejects.toMatchObject({ code: "no_instance_ready", retryAfterSeconds: 1 });
   pool.change("a", { state: "failed" });
-  // Without a clock's help.
+  // The refusal needs no timer.
   await refused;
   expect(room.numWaiting("m")).toBe(0);
   await expect(enter("fourth", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });

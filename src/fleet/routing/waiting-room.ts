@@ -6,7 +6,7 @@ import { FairQueue, type Waiter } from "./fair-queue.js";
 import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
 
 interface WaitingLimits {
-  /** Waiting requests per model. */
+  /** Largest number of waiting requests per model. */
   readonly maxWaiting: number;
   readonly maxWaitMs: number;
 }
@@ -17,7 +17,7 @@ export interface Entrant {
   readonly tenant: string;
   /** Processes that failed the request and must not get it again. */
   readonly excluded: readonly string[];
-  /** The request has left the queue before: it goes first, and a full queue does not refuse it. */
+  /** The request has been through the queue before: it goes first, even if the queue is full. */
   readonly isRetry: boolean;
 }
 
@@ -32,7 +32,7 @@ interface Waiting extends Waiter {
 }
 
 const MAX_RETRY_AFTER_SECONDS = 60;
-/** Longest wait for the reset of a paid API's limit. */
+/** Longest wait until a paid API's limit resets. */
 const MOST_PATIENCE_MS = 5_000;
 
 export class WaitingRoom {
@@ -45,7 +45,7 @@ export class WaitingRoom {
     >,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
-    /** The model that a name stands for: all names of a model share one queue. */
+    /** Resolves a name to its model: all names of a model share one queue. */
     private readonly modelOf: (name: string) => string = (name) => name,
   ) {}
 
@@ -61,7 +61,7 @@ export class WaitingRoom {
   }
 
   /**
-   * Returns a lease at once if a seat is free, else a promise. Throws or rejects with the client's error.
+   * Returns a lease at once if a seat is free, otherwise a promise. Throws or rejects with the client's error.
    * @param onLeave receives a function that gives up waiting
    */
   enter(entrant: Entrant, onLeave: (leave: () => void) => void): Lease | Promise<Lease> {
@@ -82,8 +82,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Lets in the requests that find a seat now, in the queues of all models, since models may share instances under
-   * several names.
+   * Admits requests that find a seat now, from the queues of all models, since models may share instances under several
+   * names.
    */
   admit(): void {
     for (const queue of this.#queues.values()) this.#admitOf(queue);
@@ -95,11 +95,11 @@ export class WaitingRoom {
     for (let next = queue.peek(passedOver); next !== undefined; next = queue.peek(passedOver)) {
       const own = this.#queueOf(next.entrant.request.model);
       if (own !== queue) {
-        // A reload gave the name to another model meanwhile.
+        // A reload has given the name to another model.
         queue.remove(next);
         next.queue = own;
         own.push(next);
-        // This round may already have passed that queue.
+        // This round may already be past that queue.
         this.#admitOf(own);
         continue;
       }
@@ -110,10 +110,10 @@ export class WaitingRoom {
     }
   }
 
-  /** @returns whether the request left the queue */
+  /** @returns whether the request has left the queue */
   #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
     if (typeof result === "string") {
-      // Waiting requests learn of it as soon as new ones do.
+      // Waiting requests fail as soon as new ones do.
       const problem = this.#problem(result, waiting.entrant);
       if (problem === undefined) return false;
       queue.remove(waiting);
@@ -127,24 +127,24 @@ export class WaitingRoom {
     return true;
   }
 
-  /** The error for a request that would wait in vain; undefined while there is hope. */
+  /** The error for a request that would wait in vain; undefined while it may get a seat. */
   #problem(refusal: Refusal, { request, excluded }: Entrant): MillraceError | undefined {
     if (refusal === "none") return this.#hopelessness(request);
     if (refusal === "full") return undefined;
-    // A limit that is whole again in a moment is waited for; otherwise another model may answer sooner.
+    // Wait for a limit that resets in a moment; otherwise another model may answer sooner.
     const ms = this.router.opensInMs(request, excluded);
     if (ms <= Math.min(MOST_PATIENCE_MS, this.limits.maxWaitMs)) return undefined;
     const message = `expected a paid API of ${request.model} with something left of its rate limits, got none`;
     return new MillraceError("upstream_limited", message, { retryAfterSeconds: Math.ceil(ms / 1000) });
   }
 
-  /** Whether an instance of a model without a ready one will come. */
+  /** The error if no instance of a model without a ready one will come. */
   #hopelessness(request: RoutedRequest): MillraceError | undefined {
     try {
       const isHopeful = this.demand(request.model) || this.router.isComing(request);
       return isHopeful ? undefined : noneReady(request.model);
     } catch (thrown) {
-      // None ever can.
+      // The model never fits into memory.
       return toMillraceError(thrown);
     }
   }
@@ -163,7 +163,7 @@ export class WaitingRoom {
     const priority = isRetry ? Number.NEGATIVE_INFINITY : entrant.priority;
     const waiting: Waiting = { entrant, settle, timer, queue, cost, priority, tenant };
     queue.push(waiting);
-    // The request may be first in order, ahead of requests that no free seat suits.
+    // The request may be first in order, ahead of requests that cannot use the free seats.
     this.#admitOf(queue);
     return () => {
       clearTimeout(timer);

@@ -71,7 +71,7 @@ function simulate(
 const repeat = (seconds: number, rate: number): number[] => Array.from({ length: seconds }, () => rate);
 const most = (moments: readonly Moment[]): number => Math.max(...moments.map(({ target }) => target));
 
-/** Times the target went one way and then the other. */
+/** Reversals of the target's direction. */
 function turns(moments: readonly Moment[]): number {
   const changes = moments
     .slice(1)
@@ -175,7 +175,7 @@ describe("under any load", () => {
   test("a constant load changes the target in one direction only", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 400 }), fc.nat(8), (demand, from) => {
-        // Whoever is answered asks again, so that the same number is there all the time.
+        // Each answered client asks again, so the number of requests is constant.
         let memory: ScaleMemory = NO_MEMORY;
         let current = from;
         const targets: number[] = [];

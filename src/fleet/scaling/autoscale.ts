@@ -1,6 +1,6 @@
 /**
- * How many instances a model should have, by its queue: a pure policy, evaluated once a second. It scales up fast and
- * down slowly, and no constant load meets both conditions, so the number does not oscillate.
+ * The number of instances for a model, from its queue: a pure policy, evaluated once a second. It scales up fast and
+ * down slowly. No constant load meets both conditions, so the number does not oscillate.
  */
 
 export interface AutoscaleRules {
@@ -8,11 +8,11 @@ export interface AutoscaleRules {
   readonly max: number;
   /** Waiting requests, as a share of the seats, above which a model is saturated. */
   readonly upAt: number;
-  /** How long saturation must last before an instance is added. */
+  /** Duration of saturation before an instance is added. */
   readonly upAfterMs: number;
-  /** How long one instance fewer must have been enough before an instance is removed. */
+  /** Time for which one instance fewer must have sufficed before an instance is removed. */
   readonly downAfterMs: number;
-  /** Instances kept ready beyond those that the load needs. */
+  /** Ready instances beyond the need of the load. */
   readonly spare: number;
 }
 
@@ -35,7 +35,7 @@ interface ScaleSample {
 export interface ScaleMemory {
   readonly saturatedSinceMs: number | undefined;
   readonly ampleSinceMs: number | undefined;
-  /** Steps up since the queue was last short: each step doubles the one before. */
+  /** Steps up since the queue was last short: each step is twice the one before. */
   readonly numStepsUp: number;
 }
 
@@ -48,18 +48,18 @@ interface ScaleDecision {
 }
 
 /**
- * An instance is removed only if the others stay at most this full: that leaves room for bursts and keeps the two
- * conditions apart.
+ * An instance is removed only if the others stay at most this full, which leaves room for bursts and separates the two
+ * conditions.
  */
 const FULL_ENOUGH = 0.6;
 
-/** Instances that the load needs, each as full as stepDown allows, and the spare ones. */
+/** Instances for the load, each as full as stepDown allows, plus the spare ones. */
 const withSpare = ({ spare }: AutoscaleRules, { running, waiting, seats }: ScaleSample): number =>
   spare === 0 ? 0 : Math.ceil((running + waiting) / seats) + spare;
 
 const bounded = (count: number, { min, max }: AutoscaleRules): number => Math.min(max, Math.max(min, count));
 
-/** Without any instance, the first request starts one at once, whatever the clock says. */
+/** Without any instance, the first request starts one at once, regardless of the clock. */
 function fromZero(rules: AutoscaleRules, { waiting, running }: ScaleSample): ScaleDecision {
   const isAsked = waiting + running > 0;
   const target = bounded(isAsked ? 1 : 0, rules);
@@ -72,7 +72,7 @@ function stepUp(rules: AutoscaleRules, sample: ScaleSample, memory: ScaleMemory)
   const sinceMs = memory.saturatedSinceMs ?? nowMs;
   const waitingOn: ScaleMemory = { ...memory, saturatedSinceMs: sinceMs, ampleSinceMs: undefined };
   if (nowMs - sinceMs < rules.upAfterMs) return { target: current, reason: undefined, memory: waitingOn };
-  // Never more instances than it takes to seat every request.
+  // At most the instances that seat every request.
   const enough = Math.ceil((running + waiting) / seats);
   const target = bounded(Math.max(current, Math.min(enough, current + 2 ** memory.numStepsUp)), rules);
   if (target === current) return { target, reason: undefined, memory: waitingOn };
@@ -101,7 +101,7 @@ export function scale(rules: AutoscaleRules, memory: ScaleMemory, sample: ScaleS
     return { target: bounded(current, rules), reason: "outside of min and max", memory: NO_MEMORY };
   }
   const kept = bounded(withSpare(rules, sample), rules);
-  // A spare instance that the load takes is replaced at once: it is there to save the delay.
+  // A spare instance that the load takes is replaced at once: its purpose is to save the delay.
   if (current < kept) return { target: kept, reason: `${rules.spare} spare`, memory: NO_MEMORY };
   // Starting instances count as ready ones: a queue that they can seat needs no further instance.
   if (sample.waiting > rules.upAt * current * sample.seats) return stepUp(rules, sample, memory);

@@ -1,11 +1,8 @@
-/**
- * One instance on all cores (or GPUs), or several instances that share them: which splits to measure, and which
- * measurement wins.
- */
+/** One instance on all cores (or GPUs), or several that share them: chooses the splits to measure, and the best one. */
 
 export interface Split {
   readonly instances: number;
-  /** Cores of each instance; a model with `gpus` is split by them instead, so then its GPUs. */
+  /** Cores of each instance; GPUs for a model with `gpus`. */
   readonly perInstance: number;
 }
 
@@ -15,7 +12,7 @@ export interface MeasuredSplit extends Split {
 }
 
 /**
- * More processes must win by more than the noise of a measurement: each has its own prefix cache, and a request can use
+ * More processes must gain more than the noise of a measurement: each has its own prefix cache, and a request can use
  * only one.
  */
 const LEAST_GAIN = 0.05;

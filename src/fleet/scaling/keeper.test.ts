@@ -27,7 +27,7 @@ const NO_METRICS: EngineMetrics = {
   acceptedTokens: undefined,
 };
 
-/** Instances that start in five seconds, of models that have the load they are given. */
+/** Instances that start in five seconds, of models with a given load. */
 class FakeFleet implements KeptFleet {
   nowMs = 0;
   readonly running = new Map<string, FakeInstance[]>();
@@ -66,13 +66,13 @@ class FakeFleet implements KeptFleet {
       own.push(instance);
       this.#starts.push({ atMs: this.nowMs + START_MS, instance });
     }
-    // Those that are busy finish first.
+    // Busy instances finish first.
     for (const each of own.slice(count)) each.state = this.numInFlight(model) > 0 ? "draining" : "stopped";
     if (own.every(({ state }) => state === "stopped")) this.running.set(model, []);
     else own.splice(count, own.length, ...own.slice(count).filter(({ state }) => state === "draining"));
   }
 
-  /** Answers end: draining instances are gone. */
+  /** Ends all answers: draining instances are gone. */
   settle(model: string): void {
     this.load.set(model, { waiting: this.numWaiting(model), inFlight: 0 });
     this.running.set(
@@ -126,7 +126,7 @@ describe("a simulated day", () => {
       const ready = fleet.instances("a").filter(({ state }) => state === "ready").length;
       if (readyAt.at(-1)?.[1] !== ready) readyAt.push([minute + 1, ready]);
     }
-    // The instance of the start is idle, so it goes ten minutes later; in the evening one goes after another.
+    // The first instance is idle, so it stops ten minutes later; in the evening, one stops after the other.
     expect(fleet.log).toEqual(["a 1→0", "a 0→2", "a 2→1", "a 1→0"]);
     const [, morning, evening] = readyAt.slice(-4);
     expect(readyAt.find(([, ready]) => ready === 2)![0]).toBeLessThanOrEqual(8 * 60 + 1);
@@ -180,7 +180,7 @@ describe("models on demand", () => {
     fleet.load.set("b", { waiting: 1, inFlight: 0 });
     expect(fleet.log).toEqual(["a 0→1", "a 1→0"]);
     fleet.advance(keeper, 5);
-    // Its last answer is still under way.
+    // The last answer of "a" is still under way.
     expect(keeper.target("b")).toBe(0);
     fleet.settle("a");
     fleet.advance(keeper, 1);
@@ -283,7 +283,7 @@ describe("scaling", () => {
   test("full KV memory leaves fewer seats than the engine reports", () => {
     const keeper = keep([model("a", 1, 3)]);
     fleet.advance(keeper, 10);
-    // Two long sequences fill it; four wait, which is half of eight seats, and twice as many as two.
+    // Two long sequences fill the instance; four wait: half of eight seats, but twice as many as two.
     fleet.load.set("a", { waiting: 4, inFlight: 2 });
     showMetrics({ numRunning: 2, numWaiting: 0, kvUsage: 0.3 });
     fleet.advance(keeper, 60);

@@ -1,6 +1,6 @@
 /**
- * Scales every model to its queue and to the memory budget: evaluates the two policies, and passes their decisions to
- * the supervisor.
+ * Scales every model to its queue and to the memory budget: evaluates both policies, and passes their decisions to the
+ * supervisor.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { InstanceState, Upstream } from "../upstream/upstream.js";
@@ -11,9 +11,9 @@ import { type Schedule, scheduledBounds } from "./schedule.js";
 export interface KeptModel {
   readonly name: string;
   readonly rules: AutoscaleRules;
-  /** Bounds by the clock, instead of those in `rules`. */
+  /** Bounds by the clock, which replace those in `rules`. */
   readonly schedule?: Schedule | undefined;
-  /** Estimated memory of one instance, used until it is measured. */
+  /** Estimated memory of one instance, until it is measured. */
   readonly estimatedBytes: number;
   /** The configuration gives the memory, so it is not measured. */
   readonly isBytesGiven: boolean;
@@ -21,7 +21,7 @@ export interface KeptModel {
 
 /** The keeper's view of the fleet. */
 export interface KeptFleet {
-  /** Instances that the fleet started, without attached ones. */
+  /** Instances that the fleet itself started. */
   instances(model: string): readonly (Upstream & { readonly pid: number | undefined; readonly isGivenUp: boolean })[];
   numWaiting(model: string): number;
   numInFlight(model: string): number;
@@ -35,19 +35,19 @@ export interface KeptFleet {
   onScaled(model: string, from: number, to: number, reason: string): void;
 }
 
-/** Seats assumed for engines that report none. */
+/** Seats to assume for engines that report none. */
 const DEFAULT_SEATS = 16;
-/** Load time assumed before the first measurement. */
+/** Load time to assume before the first measurement. */
 const FIRST_LOAD_MS = 10_000;
 
 const HOLDING: readonly InstanceState[] = ["starting", "ready", "suspect", "draining"];
 
-/** KV usage above which it is used to estimate how many sequences fit; below, the estimate would be too rough. */
+/** KV usage from which it predicts how many sequences fit; below, the estimate is too rough. */
 const TELLING_KV_USAGE = 0.5;
 
 /**
- * Seats of an instance: its reported number, or fewer if its KV memory would be full before, judged by the sequences
- * running now.
+ * Seats of an instance: the reported number, or fewer if the KV memory would fill up first, judged by the running
+ * sequences.
  */
 function seatsOf(ready: readonly Upstream[]): number {
   const said = ready.find(({ capacity }) => capacity.seats !== undefined)?.capacity.seats ?? DEFAULT_SEATS;
@@ -59,7 +59,7 @@ function seatsOf(ready: readonly Upstream[]): number {
   return byMemory.length === 0 ? said : Math.max(1, Math.min(said, Math.floor(mean)));
 }
 
-/** Whether every instance that is neither stopped nor asleep has been given up, so that none will become ready. */
+/** Whether every instance that is neither stopped nor asleep is given up, so that none will become ready. */
 function isGivenUpWhole(own: readonly (Upstream & { readonly isGivenUp: boolean })[]): boolean {
   const awake = own.filter(({ state }) => state !== "stopped" && state !== "asleep");
   return awake.length > 0 && awake.every(({ isGivenUp }) => isGivenUp);
@@ -75,7 +75,7 @@ class Kept {
   waitingSinceMs: number | undefined;
   lastUsedMs = Number.NEGATIVE_INFINITY;
   isImpossible = false;
-  /** With the bounds of the moment. */
+  /** With the bounds that apply now. */
   rules: AutoscaleRules;
 
   constructor(public model: KeptModel) {
@@ -93,7 +93,7 @@ export class Keeper {
     private rules: ResidenceRules,
   ) {}
 
-  /** Sets the models to scale. Models that were already there keep their measurements. */
+  /** Sets the models to scale. Known models keep their measurements. */
   configure(models: readonly KeptModel[], rules: ResidenceRules): void {
     this.rules = rules;
     for (const name of [...this.#kept.keys()])
@@ -117,7 +117,7 @@ export class Keeper {
     return this.#kept.get(model)?.target;
   }
 
-  /** Sets the number of instances by hand. It holds until the queue calls for another. */
+  /** Sets the number of instances by hand. It holds until the queue needs another. */
   scaleTo(model: string, count: number): void {
     const kept = this.#kept.get(model);
     if (kept === undefined) return;
@@ -127,7 +127,7 @@ export class Keeper {
 
   /**
    * Called for a request to a model without a ready instance.
-   * @returns whether one will come; throws if the model never fits into memory
+   * @returns whether an instance will come; throws if the model never fits into memory
    */
   demand(name: string): boolean {
     const kept = this.#kept.get(name);
@@ -146,8 +146,7 @@ export class Keeper {
   }
 
   /**
-   * Whether an instance can come: a model that was unloaded for another gets its next turn, but one that was given up
-   * stays away.
+   * Whether an instance can come: a model that made room for another gets its next turn, but a given-up one stays away.
    */
   #canStart(name: string): boolean {
     return !isGivenUpWhole(this.fleet.instances(name));
@@ -208,14 +207,14 @@ export class Keeper {
     const live = own.filter(({ state }) => HOLDING.includes(state));
     const isReady = live.some(({ state }) => state === "ready");
     const count = Math.max(kept.target, live.length);
-    // A model that was given up uses no memory, and its requests do not count, until it is started by hand.
+    // A given-up model uses no memory, and its requests do not count, until it is started by hand.
     const isLost = isGivenUpWhole(own);
     const isWanted = kept.target > 0 && !isLost;
     const state = isWanted ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";
     return {
       name,
       state,
-      // For an unloaded model, the memory that it would need.
+      // For an unloaded model, the memory to load it.
       numBytes: Math.max(count, rules.min, 1) * kept.bytesPerInstance,
       isPinned: rules.min > 0,
       waiting: isLost ? 0 : this.fleet.numWaiting(name) + (name === asked ? 1 : 0),
@@ -233,10 +232,10 @@ export class Keeper {
     if (kept.target === 0 && rules.min === 0) return;
     const own = this.fleet.instances(name);
     const ready = own.filter(({ state }) => state === "ready");
-    // Instances that were given up have no seats and will not come.
+    // Given-up instances have no seats and will not come.
     const numLost = Math.min(kept.target, own.filter(({ isGivenUp }) => isGivenUp).length);
     const seats = seatsOf(ready);
-    // Sent requests may wait in the engine: one that reports no seats gets every request at once.
+    // Sent requests may wait in the engine: one without reported seats gets every request at once.
     const queued = ready.reduce((sum, { metrics }) => sum + (metrics?.numWaiting ?? 0), 0);
     const sample = {
       nowMs,
@@ -244,7 +243,7 @@ export class Keeper {
       running: Math.max(0, this.fleet.numInFlight(name) - queued),
       waiting: this.fleet.numWaiting(name) + queued,
       ready: Math.min(ready.length, kept.target - numLost),
-      // The missing instances are starting, waking, or restarting after a crash.
+      // Other missing instances are starting, waking, or restarting after a crash.
       starting: Math.max(0, kept.target - numLost - ready.length),
     };
     const left = { ...rules, min: Math.max(0, rules.min - numLost), max: Math.max(0, rules.max - numLost) };

@@ -13,7 +13,7 @@ test("a process counts with all its descendants", () => {
     "proc/11/status": status(20),
     "proc/11/task/11/children": "13",
     "proc/13/status": status(3),
-    // 12 has just ended.
+    // Process 12 has just ended.
   });
   expect(residentBytes(10, root)).toBe(123 * 1024);
   expect(residentBytes(99, root)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Memory of a model: measured on its processes, or estimated from its files before its first run. */
+/** Memory of a model: measured on its processes, or before its first run estimated from its files. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -6,7 +6,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // A process may end meanwhile, and not every system has /proc.
+    // A process may have ended, and some systems have no /proc.
     return "";
   }
 }
@@ -19,8 +19,9 @@ function familyOf(pid: number, root: string): readonly number[] {
 }
 
 /**
- * Resident bytes of a process and its descendants; undefined where the system does not report them. A page of a mapped
- * file counts in every process that has touched it, so the sum over instances that share weights is too large.
+ * Resident bytes of a process and its descendants; undefined if the system does not report them. A page of a mapped
+ * file
+ * counts in every process that has touched it, so the sum over instances with shared weights is too large.
  * @param root "/" except in tests
  */
 export function residentBytes(pid: number, root = "/"): number | undefined {

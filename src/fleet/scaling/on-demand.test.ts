@@ -11,7 +11,7 @@ interface Arrival {
 
 interface Host {
   readonly budgetBytes: number;
-  /** By model. */
+  /** Model → bytes. */
   readonly bytes: Readonly<Record<string, number>>;
   readonly pinned?: readonly string[];
   readonly loadMs?: number;
@@ -27,7 +27,9 @@ interface Outcome {
 
 type State = { -readonly [K in keyof ModelResidence]: ModelResidence[K] };
 
-/** Models that take a while to load and a while per request, under the decisions, until everybody was answered. */
+/**
+ * Models that take time to load and time per request, under the policy's decisions, until every request is answered.
+ */
 function simulate(
   arrivals: readonly Arrival[],
   { budgetBytes, bytes, pinned = [], loadMs = 3000, serviceMs = 500 }: Host,
@@ -182,7 +184,7 @@ describe("under simulated requests", () => {
       fc.property(arrivals, host, (all, where) => {
         const { numLeft, waitsMs } = simulate(all, where);
         expect(numLeft).toBe(0);
-        // Each of the others may stay, finish and load once before.
+        // Before that, each of the others may stay, finish and load once.
         const turnMs = DEFAULT_RESIDENCE.maxStayMs + where.serviceMs + where.loadMs + 3 * TICK_MS;
         expect(Math.max(0, ...waitsMs)).toBeLessThanOrEqual(names.length * turnMs);
       }),

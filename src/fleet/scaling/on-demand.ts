@@ -7,17 +7,17 @@
 
 export interface ModelResidence {
   readonly name: string;
-  /** draining: takes no new requests, finishes the running ones and is then unloaded. */
+  /** draining: takes no new requests, finishes the running ones and then unloads. */
   readonly state: "unloaded" | "loading" | "loaded" | "draining";
-  /** Memory of all the model's instances: measured when it last ran, else estimated. */
+  /** Memory of all the model's instances: measured in its last run, otherwise estimated. */
   readonly numBytes: number;
   /** The model is never unloaded. */
   readonly isPinned: boolean;
-  /** Number of requests that wait for the model, and when the oldest began to wait. */
+  /** Number of waiting requests for the model, and the time at which the oldest began to wait. */
   readonly waiting: number;
   readonly waitingSinceMs: number;
   readonly inFlight: number;
-  /** When a request last arrived or ended. */
+  /** Time at which a request last arrived or ended. */
   readonly lastUsedMs: number;
   readonly loadedAtMs: number;
   /** Duration of the last load. */
@@ -42,9 +42,7 @@ interface ResidenceDecision {
   readonly impossible: readonly string[];
 }
 
-/**
- * Whether the model has been unused for its load time: waiting longer would cost more than loading it again by mistake.
- */
+/** Whether the model has been unused for its load time: keeping it longer would cost more than a mistaken reload. */
 function isIdle({ waiting, inFlight, lastUsedMs, loadMs }: ModelResidence, nowMs: number, maxStayMs: number): boolean {
   return waiting + inFlight === 0 && nowMs - lastUsedMs >= Math.min(loadMs, maxStayMs);
 }
@@ -55,8 +53,8 @@ function hasStayed({ loadedAtMs, loadMs }: ModelResidence, nowMs: number, rules:
 }
 
 /**
- * Models that may be unloaded: idle ones, least recently used first, then busy ones in the order they were loaded, so
- * that models take turns.
+ * Models that may be unloaded: idle ones, least recently used first, then busy ones in their order of loading, so that
+ * models take turns.
  */
 function victims(models: readonly ModelResidence[], nowMs: number, rules: ResidenceRules): readonly ModelResidence[] {
   const loaded = models.filter(({ state, isPinned }) => state === "loaded" && !isPinned);
@@ -68,8 +66,8 @@ function victims(models: readonly ModelResidence[], nowMs: number, rules: Reside
 const sum = (models: readonly ModelResidence[]): number => models.reduce((bytes, { numBytes }) => bytes + numBytes, 0);
 
 /**
- * The first candidates that together free the bytes; undefined if all of them do not, since unloading some would then
- * be useless.
+ * The first candidates that together free the bytes; undefined if all of them together do not, since unloading a few
+ * would be useless.
  */
 function enoughOf(candidates: readonly ModelResidence[], missingBytes: number): readonly ModelResidence[] | undefined {
   const chosen: ModelResidence[] = [];
@@ -100,7 +98,7 @@ export function decideResidence(
   const load: string[] = [];
   for (const model of asked.filter(isPossible)) {
     if (model.numBytes > freeBytes) {
-      // Only the first model in line makes room: later ones must not take the memory that is freed for it.
+      // Only the first model in line makes room: later ones must not take the memory that it frees.
       const draining = sum(held.filter(({ state }) => state === "draining"));
       const chosen = enoughOf(victims(models, nowMs, rules), model.numBytes - freeBytes - draining);
       return { load, drain: (chosen ?? []).map(({ name }) => name), impossible };
@@ -108,12 +106,12 @@ export function decideResidence(
     freeBytes -= model.numBytes;
     load.push(model.name);
   }
-  // A measured size may exceed its estimate, and then the budget.
+  // A measured size may exceed its estimate and thus the budget.
   const drain = freeBytes < 0 ? (enoughOf(victims(models, nowMs, rules), -freeBytes) ?? []) : [];
   return { load, drain: drain.map(({ name }) => name), impossible };
 }
 
-/** Memory available to further instances without unloading a model; none while a model waits for memory. */
+/** Memory for further instances without unloading a model; none while a model waits for memory. */
 export function spareBytes(models: readonly ModelResidence[], { budgetBytes }: ResidenceRules): number {
   const isWaitedFor = models.some(({ state, waiting }) => state === "unloaded" && waiting > 0);
   return isWaitedFor ? 0 : budgetBytes - sum(models.filter(({ state }) => state !== "unloaded"));

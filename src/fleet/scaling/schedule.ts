@@ -1,13 +1,13 @@
-/** Bounds of a model's instances by the clock: business hours, nights, weekends. */
+/** Bounds of a model's instances by time of day and week: business hours, nights, weekends. */
 
 interface Bounds {
   readonly min: number;
   readonly max: number;
 }
 
-/** A part of the week with bounds of its own, in the schedule's time zone. */
+/** A part of the week with its own bounds, in the schedule's time zone. */
 export interface ScheduleWindow extends Bounds {
-  /** Days on which the window begins; 0 is Sunday. */
+  /** Days on which the window begins; 0: Sunday. */
   readonly days: readonly number[];
   /** Minutes after midnight. */
   readonly from: number;
@@ -24,7 +24,7 @@ export interface Schedule {
 const MINUTES_OF_DAY = 24 * 60;
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
-/** Formatters are slow to make, and one zone's serves every model. */
+/** Formatters are slow to create, and models share one per zone. */
 const formatters = new Map<string | undefined, Intl.DateTimeFormat>();
 
 function formatterOf(timeZone: string | undefined): Intl.DateTimeFormat {
@@ -41,7 +41,7 @@ function formatterOf(timeZone: string | undefined): Intl.DateTimeFormat {
   return formatter;
 }
 
-/** Day of the week and minute of the day on the wall of a time zone. */
+/** Local day of the week and minute of the day in a time zone. */
 function wallClock(timeZone: string | undefined, epochMs: number): { readonly day: number; readonly minute: number } {
   const parts = new Map(
     formatterOf(timeZone)
@@ -59,15 +59,15 @@ function covers({ days, from, to }: ScheduleWindow, day: number, minute: number)
   return isToday || isSinceYesterday;
 }
 
-/** The bounds at a moment: those of the first window that covers it, else the usual ones. */
+/** The bounds at a moment: those of the first window that covers it, otherwise the usual ones. */
 function boundsAt({ timeZone, windows }: Schedule, usual: Bounds, epochMs: number): Bounds {
   const { day, minute } = wallClock(timeZone, epochMs);
   return windows.find((window) => covers(window, day, minute)) ?? usual;
 }
 
 /**
- * The bounds to apply now. A higher minimum applies as long before its window as an instance takes to load, so that the
- * instances are ready when the window begins; a lower bound waits for its window.
+ * The bounds to apply now. A higher minimum applies before its window begins, by an instance's load time, so that the
+ * instances are ready then; a lower bound waits for its window.
  */
 export function scheduledBounds(schedule: Schedule, usual: Bounds, epochMs: number, loadMs: number): Bounds {
   const now = boundsAt(schedule, usual, epochMs);

@@ -1,4 +1,4 @@
-/** Servers that run already: their states follow their health, and nothing is done to them. */
+/** Attached servers: their states follow their health, and the fleet does not start, stop or configure them. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import type { UpstreamTarget } from "../upstream/upstream.js";
 interface FakeServer extends AsyncDisposable {
   readonly target: UpstreamTarget;
   health: number;
-  /** Takes requests and answers none. */
+  /** Accepts requests and answers none. */
   isSilent: boolean;
   readonly asked: string[];
   down(): Promise<void>;
@@ -144,7 +144,7 @@ describe("an attached server", () => {
     await fleet.supervisor.restart("m-attached-0");
     await fleet.supervisor.whenReady("m");
     await fleet.until(({ metrics }) => metrics !== undefined);
-    // The capacity is asked for beside the metrics.
+    // Capacity and metrics are requested at the same time.
     await expect
       .poll(() => new Set(server.asked))
       .toEqual(

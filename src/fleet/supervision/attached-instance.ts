@@ -63,7 +63,7 @@ export class AttachedInstance implements FleetInstance {
     this.#set({ state: "stopped", metrics: undefined });
   }
 
-  /** Takes the server back into use after a stop; its process is left alone. */
+  /** Takes the server back into use after a stop; its process keeps running. */
   async restart(): Promise<void> {
     await this.start();
   }
@@ -83,9 +83,7 @@ export class AttachedInstance implements FleetInstance {
     this.fleet.onChange(this.#status);
   }
 
-  /**
-   * A paid API is ready unless requests to it fail: asking for its health would tell little, and may cost something.
-   */
+  /** A paid API is ready unless requests to it fail: a health check would show little, and may cost money. */
   #open(): void {
     const seats = this.target.maxConcurrency;
     const starts = this.#status.starts + 1;
@@ -106,11 +104,11 @@ export class AttachedInstance implements FleetInstance {
     });
     this.#watch = watch;
     await this.#greet(watch, quit);
-    // After a stop, too: that ends the wait of all who doubt the server.
+    // Call it after a stop too: it ends the wait of all callers of `nudge`.
     await watch.run(quit);
   }
 
-  /** The first check. */
+  /** Makes the first check. */
   async #greet(watch: HealthWatch, quit: AbortSignal): Promise<void> {
     const { adapter, target, fleet } = this;
     const { problem } = await askForHealth(adapter, target, fleet.timing.answerTimeoutMs, quit);

@@ -1,7 +1,6 @@
 /**
- * Results of long builds. Each lies in a folder named after everything that it depends on, so that nobody gets
- * another's; it is made by one process while the others wait for it, and appears under its name only when it is
- * complete.
+ * Results of long builds. Each has a folder named after all its inputs, so that no build gets another's result. One
+ * process builds while the others wait; the folder gets its name only when the result is complete.
  */
 import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -10,26 +9,26 @@ import { MillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
 import { samplesOf } from "../../core/file-samples.js";
 
-/** Lists the files of a result, and the sources that it was made from. */
+/** Lists a result's files and sources. */
 const MANIFEST = "build.json";
 const ID_DIGITS = 24;
 
 interface CachedBuild {
   readonly root: string;
   readonly name: string;
-  /** Everything that the result depends on. */
+  /** All inputs of the result. */
   readonly inputs: object;
   /** Names of files that a complete result has. */
   readonly files: readonly string[];
-  /** Makes the result in an empty folder. */
+  /** Builds the result in an empty folder. */
   make(into: string): Promise<void>;
-  /** Called if another instance or process makes it now. */
+  /** Called if another instance or process is building the result. */
   onWait(): void;
-  /** Called if a kept result cannot be used, with the reason. */
+  /** Called with the reason if a kept result is unusable. */
   onFault(text: string): void;
 }
 
-/** @returns the folder with the complete result; the rest of an interrupted build is removed */
+/** @returns the folder with the complete result; removes the remains of an interrupted build */
 export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Promise<string> {
   const { root, name, inputs, files, make, onWait, onFault } = build;
   const id = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, ID_DIGITS);
@@ -48,7 +47,7 @@ export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Prom
       expectFiles(files, made);
       await writeFile(join(partial, MANIFEST), JSON.stringify({ inputs, files: made }));
     } catch (thrown) {
-      // After an error of ours, a later attempt would fail too, and may never come to remove the rest.
+      // After one of our errors, a later attempt would fail too, and may never come to remove the remains.
       if (thrown instanceof MillraceError) await rm(partial, { recursive: true, force: true });
       throw thrown;
     }
@@ -67,7 +66,7 @@ function expectFiles(files: readonly string[], made: Readonly<Record<string, str
   });
 }
 
-/** Why a folder is no complete result: "absent", or its fault. */
+/** The reason why a folder is not a complete result: "absent", or its fault. */
 async function faultOf(folder: string): Promise<string | undefined> {
   if ((await stat(folder).catch(() => undefined)) === undefined) return "absent";
   try {
@@ -81,11 +80,12 @@ async function faultOf(folder: string): Promise<string | undefined> {
 }
 
 /**
- * Size and samples of each file below a folder but hidden ones, by path. Weights are too large to read whole at every
- * start; a file that was cut differs in its size, and one that holds another model's weights in its samples.
+ * Size and samples of each file below a folder except hidden ones, by path. Weights are too large for complete reading
+ * at
+ * every start; a cut file differs in its size, and another model's weights in their samples.
  */
 export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>>;
-/** @returns undefined where there are more than `maxFiles` files and folders */
+/** @returns undefined if there are more than `maxFiles` files and folders */
 export async function fingerprint(
   folder: string,
   maxFiles: number,
@@ -102,7 +102,7 @@ export async function fingerprint(folder: string, maxFiles = Number.POSITIVE_INF
   return prints;
 }
 
-/** Size and samples; undefined for a folder. */
+/** Size and samples of a file; undefined for a folder. */
 export async function fingerprintOfFile(path: string): Promise<string | undefined> {
   const file = await open(path, "r");
   try {

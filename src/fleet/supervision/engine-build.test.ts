@@ -1,6 +1,7 @@
 /**
- * Builds before an engine's start, with stand-ins for the programs that need a GPU: kept, shared, resumed, and made
- * again where they must be.
+ * Builds before an engine's start, with stand-ins for programs that need a GPU: kept, shared, resumed, and repeated
+ * when
+ * necessary.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
@@ -34,10 +35,10 @@ interface Workshop {
   readonly spec: ModelSpec;
   readonly cache: string;
   readonly gate: string;
-  /** Programs that have run, in order. */
+  /** Programs that ran, in order. */
   runs(): string[];
   lastPid(): number;
-  /** The folders of results, by step. */
+  /** The results' folders, by step. */
   results(): Record<string, string[]>;
 }
 
@@ -97,7 +98,7 @@ async function serve(spec: ModelSpec): Promise<{ readonly lines: string; readonl
   return { lines: fleet.lines.join(""), log: existsSync(logFile!) ? readFileSync(logFile!, "utf8") : "" };
 }
 
-/** The folder that a specification's engine is in or would be in: builds it if it must. */
+/** The folder for a specification's engine; builds the engine if necessary. */
 async function folderOf(spec: ModelSpec, signal = new AbortController().signal): Promise<string> {
   const env = environmentOf(spec, 0);
   const made = await builtEngine(
@@ -219,7 +220,7 @@ describe("an engine that is built first", () => {
       fleet.supervisor.addModel(shop.spec);
       await expect(fleet.supervisor.whenReady("m")).rejects.toThrow(expected);
       expect(fleet.supervisor.instances()[0]).toMatchObject({ state: "failed", isGivenUp: true });
-      // Neither under the name of a result nor as a partial one.
+      // Under the name neither of a result nor of a partial one.
       expect(shop.results().engine).toEqual([]);
       await serve(again(shop, {}, { STAND_IN_FAULT: "" }));
     }

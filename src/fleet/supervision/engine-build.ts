@@ -1,6 +1,6 @@
 /**
- * Makes the files that an engine loads, where the model must be compiled first: finds out what the result depends on,
- * and runs the steps that are not kept.
+ * Builds the files that an engine loads, if the model must be compiled first: determines the result's inputs, and runs
+ * the steps whose results are not kept.
  */
 import { execFile } from "node:child_process";
 import { readFile, stat } from "node:fs/promises";
@@ -12,17 +12,17 @@ import type { Adapter } from "../adapters/adapter.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import { cachedBuild, fingerprint } from "./build-cache.js";
 
-/** The builder imports its whole engine before it tells its version. */
+/** The builder imports its complete engine before it prints its version. */
 const QUESTION_TIMEOUT_MS = 120_000;
-/** As TensorRT-LLM logs it when it is imported, or as a line of its own: other lines have numbers too. */
+/** As in TensorRT-LLM's log of its import, or on a separate line: other lines also have numbers. */
 const VERSION = /version[:\s]+v?(\d+\.\d+[\w.+-]*)|^v?(\d+\.\d+[\w.+-]*)$/im;
 
 interface BuildContext {
   readonly adapter: Adapter;
   readonly spec: ModelSpec;
-  /** Environment of the instance, which says what GPUs it sees. */
+  /** Environment of the instance, which names its visible GPUs. */
   readonly env: NodeJS.ProcessEnv;
-  /** Resolves when the command has succeeded. */
+  /** Resolves when the command succeeds. */
   run(command: readonly [string, ...string[]]): Promise<void>;
   onProgress(text: string): void;
   onNotice(text: string): void;
@@ -65,7 +65,7 @@ export async function builtEngine(context: BuildContext, signal: AbortSignal): P
   return source;
 }
 
-/** A folder's content; of a repository on the hub, the revision that was downloaded. */
+/** A folder's content; for a repository on the hub, the downloaded revision. */
 async function identityOf(model: string, env: NodeJS.ProcessEnv): Promise<object> {
   const about = await stat(model).catch(() => undefined);
   if (about?.isDirectory() === true) return { path: resolve(model), files: await fingerprint(model) };
@@ -96,10 +96,10 @@ async function versionOf(
   });
 }
 
-/** Names and compute capabilities of the GPUs that the instance sees. */
+/** Names and compute capabilities of the GPUs visible to the instance. */
 async function gpusOf(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<readonly string[]> {
   const visible = env.CUDA_VISIBLE_DEVICES ?? "";
-  // nvidia-smi cannot select a slice of a GPU, so the slice's name is kept beside all GPUs.
+  // nvidia-smi cannot select a slice of a GPU, so the identity has the slice's name and all GPUs.
   const isSlice = visible.includes("MIG");
   const selected = visible === "" || isSlice ? [] : ["-i", visible];
   const command = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader", ...selected] as const;
@@ -118,7 +118,7 @@ interface Reply {
   readonly isSuccess: boolean;
 }
 
-/** Rejects once the signal aborts: a killed program says nothing about the builder. */
+/** Rejects once the signal aborts, since a killed program proves nothing about the builder. */
 function ask(
   [program, ...args]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv,

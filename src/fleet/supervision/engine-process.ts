@@ -15,7 +15,7 @@ import { killAll, MARK_VARIABLE, signalGroup } from "./marked-processes.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
-/** Added to the gateway's own niceness, up to the operating system's limit: a program with less niceness goes first. */
+/** Added to the gateway's own niceness, up to the operating system's limit: programs with less niceness run first. */
 const MORE_NICENESS = 5;
 const MOST_NICENESS = 19;
 
@@ -24,16 +24,16 @@ interface ProcessPlan {
   readonly env: NodeJS.ProcessEnv;
   readonly log: InstanceLog;
   readonly guard: OrphanGuard;
-  /** Unique mark in the environment, by which descendants are found. */
+  /** Unique mark in the environment, which identifies descendants. */
   readonly mark: string;
-  /** Whether the gateway goes first where processors are short: it answers for all engines, and takes little. */
+  /** Whether the gateway runs first when processors are short: it answers for all engines, and needs little. */
   readonly yieldsToGateway?: boolean;
 }
 
 export class EngineProcess {
   /** Aborted as soon as the process ends. */
   readonly ended: AbortSignal;
-  /** Resolves when all descendants are gone and the output has been read. */
+  /** Resolves when all descendants are gone and their output is read. */
   readonly gone: Promise<void>;
   readonly #child: ChildProcess;
   #ending = "is running";
@@ -60,8 +60,7 @@ export class EngineProcess {
   }
 
   /**
-   * Rejects with instance_failed if the program does not exist, and with the system's error if it cannot be started
-   * now.
+   * Rejects with instance_failed if the program does not exist, and with the system's error if starting it fails now.
    */
   static async start(plan: ProcessPlan): Promise<EngineProcess> {
     const [program, ...args] = plan.command;
@@ -83,14 +82,14 @@ export class EngineProcess {
     return new EngineProcess(child, child.pid, plan);
   }
 
-  /** How the process ended: "ended with code 1", "was ended by SIGKILL". */
+  /** The process's end in words: "ended with code 1", "was ended by SIGKILL". */
   get ending(): string {
     return this.#ending;
   }
 
   /**
-   * Sends SIGTERM to the process, which tells its workers; SIGKILL to its group after the time limit or when `hurry` is
-   * aborted.
+   * Sends SIGTERM to the process, which forwards it to its workers; SIGKILL to its group after the time limit or when
+   * `hurry` aborts.
    */
   async stop(timeoutMs: number, hurry: AbortSignal): Promise<void> {
     if (!this.ended.aborted) {
@@ -109,14 +108,14 @@ function beNice(pid: number): void {
   const niceness = Math.min(MOST_NICENESS, getPriority() + MORE_NICENESS);
   try {
     setPriority(pid, niceness);
-    // Linux may weigh groups of processes against each other, and then looks at no priority but the group's.
+    // Linux may weigh groups of processes against each other; then only the group's priority counts.
     writeFileSync(`/proc/${pid}/autogroup`, `${niceness}`);
   } catch {
-    // The process has ended, or the system knows no such groups.
+    // The process has ended, or the system has no such groups.
   }
 }
 
-/** Writes a stream to the log at the pace of the disk: a process that writes faster has to wait. */
+/** Writes a stream to the log at the disk's pace: a faster process has to wait. */
 async function keepOutput(stream: Readable | null, log: InstanceLog): Promise<void> {
   if (stream === null) return;
   try {
@@ -127,8 +126,8 @@ async function keepOutput(stream: Readable | null, log: InstanceLog): Promise<vo
 }
 
 /**
- * Reads the rest of the output, which often says why the process ended. Stops after a second, since a descendant may
- * keep the pipes open.
+ * Reads the rest of the output, which often explains the end. Stops after a second, since a descendant may keep the
+ * pipes open.
  */
 async function endOfOutput(child: ChildProcess, outputs: readonly Promise<void>[]): Promise<void> {
   const read = new AbortController();
@@ -138,7 +137,7 @@ async function endOfOutput(child: ChildProcess, outputs: readonly Promise<void>[
   child.stderr?.destroy();
 }
 
-/** Looks a program up like execvp, so that the error can say more than "ENOENT" or, behind taskset, exit code 127. */
+/** Looks a program up like execvp, so that the error says more than "ENOENT" or, behind taskset, exit code 127. */
 export async function canRun(program: string, env: NodeJS.ProcessEnv): Promise<boolean> {
   const folders = program.includes("/") ? [""] : (env.PATH ?? "").split(delimiter);
   for (const folder of folders) {

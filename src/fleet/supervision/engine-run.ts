@@ -1,6 +1,6 @@
 /**
- * One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports why it
- * ended.
+ * One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports the
+ * reason for its end.
  */
 
 import { once } from "node:events";
@@ -41,14 +41,14 @@ export interface RunContext {
 
 interface RunListener {
   onNotice(text: string): void;
-  /** How far the work before the engine's start is. */
+  /** Called with the progress of the work before the engine's start. */
   onProgress(text: string): void;
   onStarted(pid: number): void;
   onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;
   onMetrics(metrics: EngineMetrics): void;
   /** @param isSure see HealthListener @returns whether to end the process */
   onHealth(problem: string | undefined, isSure: boolean): boolean;
-  /** Called as soon as the process has ended or must end, before the cleanup. */
+  /** Called as soon as the process has ended or must end, before cleanup. */
   onOver(reason: string): void;
 }
 
@@ -59,7 +59,7 @@ export interface RunEnd {
   readonly reason: string;
 }
 
-/** @param quit aborted to end the process at any stage */
+/** @param quit abort it to end the process at any stage */
 export async function runEngine(context: RunContext, listener: RunListener, quit: AbortSignal): Promise<RunEnd> {
   let reserved: ReservedPorts | undefined;
   try {
@@ -108,7 +108,7 @@ function buildFor(context: RunContext, listener: RunListener, quit: AbortSignal)
 }
 
 /**
- * Runs a program before the engine, watched like the engine. Rejects with build_failed if it fails by itself, and so
+ * Runs a program before the engine, watched like the engine. Rejects with build_failed if it fails by itself and so
  * would fail again.
  */
 async function runToItsEnd(
@@ -174,7 +174,7 @@ async function attend(
   };
 }
 
-/** @returns the problem at the time limit; undefined if the engine is ready or `over` was aborted */
+/** @returns the problem at the time limit; undefined if the engine is ready or `over` aborts */
 async function untilReady(
   { adapter, spec, timing }: RunContext,
   target: UpstreamTarget,
@@ -193,7 +193,7 @@ async function untilReady(
   return undefined;
 }
 
-/** The capacity that the engine reports. If it reports no seats, its `maxNumSeqs` stands in. */
+/** The capacity that the engine reports. Without reported seats, its `maxNumSeqs` stands in. */
 export async function capacityOf(
   { adapter, spec, timing }: Pick<RunContext, "adapter" | "spec" | "timing">,
   target: UpstreamTarget,
@@ -209,7 +209,7 @@ export async function capacityOf(
 }
 
 function urlOf(host: string, port: number): string {
-  // An engine bound to all addresses is reached on loopback.
+  // An engine bound to all addresses is reachable on loopback.
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
 }

@@ -1,4 +1,4 @@
-/** Ports: free, and never promised twice. */
+/** Ports: free, and reserved only once. */
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { reservePorts } from "./free-ports.js";

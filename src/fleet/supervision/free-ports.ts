@@ -1,15 +1,15 @@
-/** Finds ports for processes that cannot choose one themselves: free now, and not promised to another instance. */
+/** Finds ports for processes that cannot choose one themselves: free now, and not reserved for another instance. */
 import { createServer, type Server } from "node:net";
 
 const promised = new Set<number>();
 
 export interface ReservedPorts {
   readonly ports: readonly number[];
-  /** To call when the process is gone. */
+  /** Call it when the process is gone. */
   release(): void;
 }
 
-/** Reserves ports until `release`, because an engine may bind its port minutes after it was chosen. */
+/** Reserves ports until `release`, since an engine may bind its port minutes after the choice. */
 export async function reservePorts(host: string, count: number): Promise<ReservedPorts> {
   const servers: Server[] = [];
   const ports: number[] = [];

@@ -1,4 +1,4 @@
-/** How often an engine is asked for what, on a clock of the test's own. */
+/** The frequency of each kind of request to an engine, on the test's own clock. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from "vitest";
@@ -9,7 +9,7 @@ import { DEFAULT_TIMING } from "./timing.js";
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** @param answer the status of an answer; undefined: there is none */
+/** @param answer the status of an answer; undefined: no answer */
 async function watched(answer: (path: string) => number | undefined) {
   const asked: string[] = [];
   const told: string[] = [];
@@ -38,7 +38,7 @@ async function watched(answer: (path: string) => number | undefined) {
   return { watch, end, asked, told, numAsked: (path: string) => asked.filter((each) => each === path).length };
 }
 
-/** On the test's clock, in tenths of a second; answers come by real sockets. @returns seconds */
+/** Advances the test's clock in tenths of a second; answers use real sockets. @returns seconds */
 async function secondsUntil(holds: () => boolean): Promise<number> {
   let tenths = 0;
   while (!holds()) {
@@ -54,7 +54,7 @@ it("checks health and metrics every second, independently of each other", async 
   const { told, numAsked } = await watched((path) => (path === "/metrics" ? undefined : 200));
   const seconds = await secondsUntil(() => told.length === 5);
   expect(told).toEqual(Array(5).fill("well"));
-  // Metrics that never come hold up nothing; they are asked for again when their time is over.
+  // Missing metrics delay nothing; the next request for them follows their time limit.
   expect(seconds).toBeGreaterThanOrEqual(5);
   expect(numAsked("/metrics")).toBeLessThanOrEqual(2);
 });

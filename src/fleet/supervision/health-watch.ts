@@ -22,7 +22,7 @@ export class HealthWatch {
   /** Pauses all checks, since a sleeping engine might crash at one. */
   isResting = false;
   #waiting = new AbortController();
-  /** Callers of `nudge` that wait for the next check. */
+  /** Callers of `nudge` in wait for the next check. */
   #doubters: (() => void)[] = [];
   #numFailed = 0;
   #hasEnded = false;
@@ -34,7 +34,7 @@ export class HealthWatch {
     private readonly listener: HealthListener,
   ) {}
 
-  /** Checks the health at once. Resolves after a check that began after this call. */
+  /** Checks the health at once. Resolves after a check that began after the call. */
   nudge(): Promise<void> {
     if (this.#hasEnded) return Promise.resolve();
     return new Promise((resolve) => {
@@ -89,7 +89,7 @@ export class HealthWatch {
     const { problem, isRefused } = await askForHealth(this.adapter, this.target, healthTimeoutMs, signal);
     if (signal.aborted) return;
     this.#numFailed = problem === undefined ? 0 : this.#numFailed + 1;
-    // A busy engine may be late, but one that refuses connections is gone.
+    // A busy engine may be late, but an engine that refuses connections is gone.
     this.listener.onHealth(problem, isRefused || this.#numFailed >= maxFailedChecks);
   }
 }

@@ -12,7 +12,7 @@ export class InstanceLog {
   #numBytes = 0;
   #tail = "";
   #isFailing = false;
-  /** Ends with the last queued write: writes run one after another. */
+  /** Ends with the last queued write, since writes run one after another. */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(
@@ -29,7 +29,7 @@ export class InstanceLog {
     return this.#enqueue(() => this.#append(chunk));
   }
 
-  /** The last lines, without control characters and without `secret`. */
+  /** The last lines, without control characters and `secret`. */
   lastLines(secret: string | undefined): string {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: an engine may print anything
     const readable = this.#tail.replace(/\u001b\[[\d;]*m|[\u0000-\u0008\u000b-\u001f\u007f\ufffd]/g, "");

@@ -5,9 +5,9 @@ import type { Upstream } from "../upstream/upstream.js";
 export interface InstanceStatus extends Upstream {
   /** The instance is a server that the fleet attached to and did not start. */
   readonly isAttached: boolean;
-  /** Why the instance failed or became suspect; while it starts, how far its build is. */
+  /** Why the instance failed or became suspect; during its start, the progress of its build. */
   readonly reason: string | undefined;
-  /** After repeated failures the next start is minutes away, or there is none. */
+  /** After repeated failures, the next start is minutes away, or will not come. */
   readonly isGivenUp: boolean;
   readonly pid: number | undefined;
   readonly logFile: string | undefined;
@@ -29,10 +29,7 @@ export interface FleetInstance {
   nudge(): Promise<void>;
 }
 
-/**
- * Whether the instance will soon take requests. A failed attached server does not count, since the fleet cannot restart
- * it.
- */
+/** Whether the instance will soon take requests; false for a failed attached server, which the fleet cannot restart. */
 export function isComing({ state, isAttached, isGivenUp }: InstanceStatus): boolean {
   return state === "starting" || state === "suspect" || (state === "failed" && !isAttached && !isGivenUp);
 }

@@ -26,8 +26,8 @@ export interface FleetContext {
   readonly timing: FleetTiming;
   readonly onChange: (status: InstanceStatus) => void;
   /**
-   * Number of starts by instance id. Kept for removed instances too: a model added again under its old name must not
-   * pass for the earlier one.
+   * Number of starts by instance id, also of removed instances: a model added again under its old name must differ from
+   * the earlier one.
    */
   readonly starts: Map<string, number>;
   /** Number of the proxy's running requests on an instance; undefined: use the engine's own metrics. */
@@ -37,13 +37,13 @@ export interface FleetContext {
 export class Instance implements FleetInstance {
   #status: InstanceStatus;
   #isWanted = false;
-  /** Runs from start to stop, across crashes; undefined at rest. */
+  /** Lasts from start to stop, across crashes; undefined at rest. */
   #life: Promise<void> | undefined;
   #quit = new AbortController();
   #hurry = new AbortController();
   #watch: HealthWatch | undefined;
   #unhealthySinceMs: number | undefined;
-  /** Ends with the last queued operation: they run one after another, so a start after a stop waits for it. */
+  /** Ends with the last queued operation. Operations run one after another, so a start after a stop waits for it. */
   #operations: Promise<void> = Promise.resolve();
   readonly #policy: RestartPolicy;
   readonly #log: InstanceLog;
@@ -213,7 +213,7 @@ export class Instance implements FleetInstance {
 
   /**
    * Takes an unhealthy instance out of use.
-   * @returns whether it has been unhealthy for too long and must end; never while it drains or sleeps
+   * @returns whether it has been unhealthy for too long and must end; always false while it drains or sleeps
    */
   #isHung(problem: string | undefined, isSure: boolean): boolean {
     const { state } = this.#status;
@@ -236,7 +236,7 @@ export class Instance implements FleetInstance {
     this.#set({ state: "stopped", isGivenUp: false });
   }
 
-  /** Waits until the running requests have finished, at most for the drain timeout. */
+  /** Waits until the running requests finish, at most for the drain timeout. */
   async #drain(): Promise<void> {
     if (this.#watch === undefined || this.#status.state === "asleep") return;
     this.#set({ state: "draining" });
@@ -248,7 +248,7 @@ export class Instance implements FleetInstance {
     }
   }
 
-  /** Whether no request runs; true if that cannot be known. */
+  /** Whether no request runs; true if unknown. */
   async #isIdle(): Promise<boolean> {
     const { id, target } = this.#status;
     if (this.fleet.inFlight !== undefined) return this.fleet.inFlight(id) === 0;
@@ -309,15 +309,16 @@ export class Instance implements FleetInstance {
 }
 
 /**
- * The error with which our own engine ended, for instance "error [model_file_changed]: expected …". It contains no text
- * of requests.
+ * The error with which our own engine ended, for instance "error [model_file_changed]: expected …". It has no text from
+ * requests.
  */
 function codedError(reason: string): string | undefined {
   return /^error \[\w+\]: .+$/m.exec(reason)?.[0];
 }
 
 /**
- * The first line of a reason. The engine's own lines after it may contain text of requests, which must not reach our
+ * The first line of a reason. Later lines come from the engine and may have text from requests, which must not reach
+ * our
  * log.
  */
 function firstLine(reason: string): string {

@@ -1,4 +1,4 @@
-/** From options to command lines: each engine's own words, shares of cores and GPUs, and what is left out is said. */
+/** From options to command lines: each engine's own names, shares of cores and GPUs, and notices of omitted options. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -87,7 +87,7 @@ describe("a command line", () => {
     expect(sleepy.command).toContain("--enable-sleep-mode");
     expect(sleepy.env.VLLM_SERVER_DEV_MODE).toBe("1");
     expect(sleepy.notices.join()).toContain("0.0.0.0");
-    // No flag of an engine that cannot.
+    // No flag for an engine without sleep.
     expect((await launch(spec("millrace", {}, { scaleDown: "sleep" }))).notices).toEqual([]);
   });
 

@@ -19,8 +19,9 @@ interface Launch {
 }
 
 /**
- * Arguments that may give the cache events another place (vLLM's --config names a file of arguments), or several
- * publishers, which cannot share a Unix socket.
+ * Arguments that may redirect the cache events (vLLM's --config names a file of arguments), or start several
+ * publishers,
+ * which cannot share a Unix socket.
  */
 const OWN_EVENTS = /^--(kv[-_]events[-_]config|data[-_]parallel|config(=|$))|^-dp/;
 
@@ -63,7 +64,7 @@ export async function prepareLaunch(
   };
 }
 
-/** The slot's share of a list, which starts over at its end. */
+/** The slot's share of a list; after the last item, shares start over. */
 export function shareOf<T>(all: readonly T[], perInstance: number, slot: number): readonly T[] {
   const size = Math.max(1, Math.min(perInstance, all.length));
   const numShares = Math.floor(all.length / size);
@@ -86,7 +87,7 @@ async function pinnedTo(
     : { prefix: [], notices: [`not pinned to cores ${list}: expected taskset (of util-linux) in PATH, got none`] };
 }
 
-/** @param own variables of the adapter, which the configuration's override */
+/** @param own the adapter's variables; the configuration's override them */
 export function environmentOf(spec: ModelSpec, slot: number, own: LaunchPlan["env"] = {}): NodeJS.ProcessEnv {
   const { tensorParallelSize: tp = 1, dataParallelSize: dp = 1, buildEngine } = spec.options;
   const { gpus, gpusPerInstance = tp * dp * (buildEngine?.pipelineParallelSize ?? 1) } = spec;

@@ -10,7 +10,7 @@ export const MARK_VARIABLE = "MILLRACE_FLEET";
 const MAX_SWEEPS = 20;
 const SWEEP_MS = 25;
 
-/** Ids of the marked processes; none on systems without /proc. */
+/** Ids of the marked processes; empty on systems without /proc. */
 export async function markedProcesses(mark: string): Promise<readonly number[]> {
   const entry = Buffer.from(`${MARK_VARIABLE}=${mark}\0`);
   const names = await readdir("/proc").catch(() => []);
@@ -26,8 +26,8 @@ export async function markedProcesses(mark: string): Promise<readonly number[]> 
 }
 
 /**
- * Kills the group and the marked processes that left it (some engines start workers in groups of their own), until none
- * is left.
+ * Kills the group and the marked processes that left it (some engines start workers in their own groups), until none is
+ * left.
  */
 export async function killAll(groupId: number, mark: string): Promise<void> {
   signalGroup(groupId, "SIGKILL");

@@ -1,4 +1,4 @@
-/** What the guard does when its server ends, each of its two ways alone. */
+/** The guard's actions at its server's end, with each of its two ways alone. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -13,7 +13,7 @@ function startGuard(): OrphanGuard {
   return guard;
 }
 
-/** A process in a group of its own. */
+/** A process in its own group. */
 function startSleeper(env: NodeJS.ProcessEnv = {}): ChildProcess {
   const sleeper = spawn("sleep", ["600"], { detached: true, stdio: "ignore", env: { ...process.env, ...env } });
   onTestFinished(() => void sleeper.kill("SIGKILL"));

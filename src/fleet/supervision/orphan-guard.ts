@@ -1,7 +1,8 @@
 /**
  * Ensures that no engine outlives the server, even after kill -9. A shell in its own session waits on a pipe from the
- * server. The system closes the pipe when the server ends; the shell then kills the process groups it was told of and,
- * on Linux, all other processes that carry the fleet's mark.
+ * server. The system closes the pipe when the server ends; the shell then kills the listed process groups and, on
+ * Linux,
+ * all other processes with the fleet's mark.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -9,7 +10,7 @@ import { MARK_VARIABLE } from "./marked-processes.js";
 
 /**
  * Each line of input lists all current groups; the last line counts. The search repeats until it finds no process,
- * since they may fork meanwhile.
+ * since processes may fork in between.
  */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
@@ -31,13 +32,13 @@ export class OrphanGuard {
   #isClosed = false;
   #hasWarned = false;
 
-  /** @param onNotice receives a sentence for the log if the system cannot give the guarantee */
+  /** @param onNotice receives a sentence for the log if the system cannot guarantee the end of all engines */
   constructor(
     private readonly onNotice: (text: string) => void,
     private readonly platform: string = process.platform,
   ) {}
 
-  /** To call before the first process starts. */
+  /** Call it before the first process starts. */
   start(): void {
     if (this.#shell !== undefined || this.#isClosed) return;
     if (this.platform !== "linux" && !this.#hasWarned) {
@@ -45,12 +46,12 @@ export class OrphanGuard {
       this.onNotice("workers that leave their engine's process group may outlive it: only on Linux can they be found");
     }
     const shell = spawn("/bin/sh", ["-c", SCRIPT, "sh", `${MARK_VARIABLE}=${this.fleetId}:`], {
-      // In a session of its own, the shell does not get the terminal's Ctrl-C.
+      // In its own session, the shell does not get the terminal's Ctrl-C.
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],
     });
     this.#shell = shell;
-    // A broken pipe means that the shell ended, which `exit` handles.
+    // A broken pipe means that the shell has ended; `exit` handles that.
     shell.stdin?.on("error", () => {});
     shell.once("error", (error) =>
       this.onNotice(`engines would outlive a killed server: expected /bin/sh to start, got ${error.message}`),
@@ -70,13 +71,13 @@ export class OrphanGuard {
     this.#tell();
   }
 
-  /** To call when the whole group is gone, since the system may reuse its number. */
+  /** Call it when the whole group is gone, since the system may reuse its number. */
   forget(groupId: number): void {
     this.#groups.delete(groupId);
     this.#tell();
   }
 
-  /** Kills all groups that are still watched. */
+  /** Kills all groups still under watch. */
   close(): void {
     this.#isClosed = true;
     this.#shell?.stdin?.end();

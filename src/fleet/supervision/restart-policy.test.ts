@@ -1,4 +1,4 @@
-/** Pauses double up to a bound and are spread; loops are left alone for minutes, rare crashes never are. */
+/** Pauses double up to a bound and are spread; crash loops rest for minutes, rare crashes do not. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RestartPolicy } from "./restart-policy.js";
@@ -52,7 +52,7 @@ describe("a crashed instance", () => {
       nowMs += verdict.delayMs + 1000;
     }
     expect(pauses).toEqual([60_000, 120_000, 240_000, 480_000, 900_000, 900_000]);
-    // It ran for longer than a loop takes: as if it had never looped.
+    // The process ran for longer than a loop takes, so earlier loops no longer count.
     expect(policy.crashed(nowMs + crashWindowMs, true).kind).toBe("retry");
   });
 

@@ -1,11 +1,9 @@
-/**
- * Decides after a crash how long to wait before the next start: a short pause, or a much longer one in a crash loop.
- */
+/** Decides the wait between a crash and the next start: a short pause, or a much longer one in a crash loop. */
 import type { FleetTiming } from "./timing.js";
 
 type RestartVerdict =
   | { readonly kind: "retry"; readonly delayMs: number }
-  /** A long pause, during which no request waits for the instance. */
+  /** A long pause, in which no request waits for the instance. */
   | { readonly kind: "pause"; readonly delayMs: number; readonly reason: string }
   | { readonly kind: "give_up"; readonly reason: string };
 
@@ -17,13 +15,13 @@ export class RestartPolicy {
   /** End of the pause after the last crash loop. */
   #resumesAtMs = 0;
 
-  /** @param random returns a number in [0, 1), which spreads the restarts of instances that crashed together */
+  /** @param random returns a number in [0, 1), to spread the restarts of instances that crashed together */
   constructor(
     private readonly timing: FleetTiming,
     private readonly random: () => number = Math.random,
   ) {}
 
-  /** @param wasReady whether the crashed process had been ready */
+  /** @param wasReady whether the process had been ready before its crash */
   crashed(nowMs: number, wasReady: boolean): RestartVerdict {
     const { crashWindowMs, restartMs, maxRestartMs } = this.timing;
     this.#crashTimesMs = [...this.#crashTimesMs.filter((timeMs) => nowMs - timeMs < crashWindowMs), nowMs];
@@ -44,7 +42,7 @@ export class RestartPolicy {
     this.#numLoops = 0;
   }
 
-  /** Why this is a crash loop; undefined if it is none. */
+  /** The reason why this is a crash loop; undefined if it is not. */
   #loop(): string | undefined {
     const { maxCrashes, crashWindowMs } = this.timing;
     const numCrashes = this.#crashTimesMs.length;

@@ -1,4 +1,4 @@
-/** What becomes of orders for a model that is on its way out. */
+/** Orders for a model that is being removed. */
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { modelSpec, testFleet } from "../../../test/helpers/fleet.js";

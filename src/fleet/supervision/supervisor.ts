@@ -12,9 +12,9 @@ import { DEFAULT_TIMING, type FleetTiming } from "./timing.js";
 
 export interface SupervisorOptions {
   readonly logger: Logger;
-  /** Folder for the logs: <id>.log of each instance, and <id>.log.1 before it. */
+  /** Folder for the logs: <id>.log of each instance, and its predecessor <id>.log.1. */
   readonly logFolder: string;
-  /** Number of the proxy's running requests on an instance. Absent: the engines' metrics tell when they are idle. */
+  /** Number of the proxy's running requests on an instance. Absent: the engines' metrics show when they are idle. */
   readonly inFlight?: (id: string) => number;
   readonly timing?: Partial<FleetTiming>;
 }
@@ -24,7 +24,7 @@ interface Group {
   /** Instances by slot, including stopped ones. */
   readonly instances: Instance[];
   readonly attached: readonly AttachedInstance[];
-  /** Being removed; start no more instances. */
+  /** Being removed; starts no more instances. */
   isLeaving: boolean;
 }
 
@@ -86,9 +86,10 @@ export class Supervisor implements UpstreamPool {
   }
 
   /**
-   * Sets the number of running instances, not counting attached ones. Sleeping instances are woken before others are
-   * started; instances that are not ready, then the least busy ones, are stopped first. Resolves when the surplus is at
-   * rest; starts go on in the background. Ignored for a model that is being removed.
+   * Sets the number of running instances, without attached ones. Sleeping instances wake before others start; instances
+   * that are not ready, then the least busy ones, stop first. Resolves when the surplus is at rest; starts continue in
+   * the
+   * background. Ignored for a model that is being removed.
    */
   async setInstances(model: string, count: number): Promise<void> {
     const { spec, instances, isLeaving } = this.#group(model);
@@ -126,7 +127,7 @@ export class Supervisor implements UpstreamPool {
   }
 
   onChange(listener: (status: InstanceStatus) => void): () => void {
-    // A wrapper per call, so that the same function can be registered twice.
+    // A wrapper per call allows registering the same function twice.
     const own = (status: InstanceStatus): void => listener(status);
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
@@ -136,9 +137,7 @@ export class Supervisor implements UpstreamPool {
     await this.#find(id)?.nudge();
   }
 
-  /**
-   * Replaces the process of an instance after its requests have finished. Also starts an instance that was given up.
-   */
+  /** Replaces the process of an instance after its requests finish. Also starts a given-up instance. */
   restart(id: string): Promise<void> {
     this.#assertOpen();
     const instance = this.#instance(id);
@@ -160,8 +159,8 @@ export class Supervisor implements UpstreamPool {
   }
 
   /**
-   * Resolves to the first ready instance. Rejects with instance_failed if none will become ready, or when `signal` is
-   * aborted.
+   * Resolves to the first ready instance. Rejects with instance_failed if none will become ready, or when `signal`
+   * aborts.
    */
   async whenReady(model: string, signal?: AbortSignal): Promise<Upstream> {
     const group = this.#group(model);
@@ -184,7 +183,7 @@ export class Supervisor implements UpstreamPool {
     });
   }
 
-  /** Stops all instances. @param now do not wait for running requests; also hurries a close that is under way */
+  /** Stops all instances. @param now do not wait for running requests; also hurries a close under way */
   async close({ now = false } = {}): Promise<void> {
     this.#isClosing = true;
     const members = [...this.#groups.values()].flatMap(membersOf);
@@ -251,8 +250,8 @@ function membersOf({ instances, attached }: Group): readonly FleetInstance[] {
 }
 
 /**
- * The next resting instance to start: asleep, else stopped, else one still stopping, so that its slot is not used
- * twice.
+ * The next resting instance to start: asleep, otherwise stopped, otherwise still stopping, so that two instances do not
+ * use one slot.
  */
 function nextToStart(instances: readonly Instance[]): Instance | undefined {
   const atRest = instances.filter(({ isWanted }) => !isWanted);

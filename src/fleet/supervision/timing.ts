@@ -5,13 +5,13 @@ export interface FleetTiming {
   readonly scrapeMs: number;
   /** Time between two health checks of an instance. */
   readonly healthMs: number;
-  /** Time limit of a health check, after which the instance is suspect. Busy engines have been seen to take 1.4 s. */
+  /** Time limit of a health check, after which the instance is suspect. Busy engines can take 1.4 s (measured). */
   readonly healthTimeoutMs: number;
   /** Time limit of every other request to an engine. */
   readonly answerTimeoutMs: number;
-  /** Failed health checks in a row after which an instance that still accepts connections has failed. */
+  /** Failed health checks in a row after which an instance counts as failed, even if it accepts connections. */
   readonly maxFailedChecks: number;
-  /** Time after which an unhealthy process is ended and started again. */
+  /** Time after which an unhealthy process is ended and restarted. */
   readonly hungAfterMs: number;
   /** First and longest pause before a restart; each crash doubles the pause. */
   readonly restartMs: number;

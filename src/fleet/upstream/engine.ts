@@ -10,7 +10,7 @@ export const ENGINE_NAMES = [
   "ollama",
   // Any server with an OpenAI API: the fleet attaches to its URL and never starts it.
   "openai",
-  // Paid APIs, asked with a key. So is an `openai` that is not probed.
+  // Paid APIs, which need a key; an `openai` that is not probed is one too.
   "anthropic",
   "google",
   "azure",
@@ -19,9 +19,9 @@ export const ENGINE_NAMES = [
 
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
-/** How a model becomes what the engine loads, where it must be compiled for the GPU first. */
+/** The compilation of a model for the GPU, for engines that load compiled models. */
 interface BuildOptions {
-  /** Program and arguments that make the engine's checkpoint from the model. Absent: the model is such a checkpoint. */
+  /** Program and arguments that convert the model to the engine's checkpoint. Absent: the model is one already. */
   readonly convert?: readonly string[] | undefined;
   /** The engine's builder, if it is not the usual one. */
   readonly program?: readonly string[] | undefined;
@@ -31,7 +31,7 @@ interface BuildOptions {
   readonly pipelineParallelSize?: number | undefined;
 }
 
-/** Engine options under vLLM's names. Each adapter reports the options its engine has no flag for. */
+/** Engine options under vLLM's names. Each adapter reports the options that its engine lacks. */
 export interface CommonEngineOptions {
   /** A path, or a name that the engine can download. */
   readonly model: string;
@@ -43,9 +43,9 @@ export interface CommonEngineOptions {
   readonly kvCacheMemoryBytes?: number;
   readonly quantization?: string;
   readonly tensorParallelSize?: number;
-  /** Groups of `tensorParallelSize` GPUs in one instance; the two limits above are of one group. */
+  /** Groups of `tensorParallelSize` GPUs in one instance; the two limits above apply to one group. */
   readonly dataParallelSize?: number;
-  /** Each expert of a mixture lies whole on one of the instance's GPUs, and all groups share the experts. */
+  /** Each expert lies complete on one of the instance's GPUs, and all groups share the experts. */
   readonly enableExpertParallel?: boolean;
   readonly gpuMemoryUtilization?: number;
   readonly enablePrefixCaching?: boolean;
@@ -56,12 +56,12 @@ export interface CommonEngineOptions {
   readonly apiKey?: string;
   /** Absent: the engine loads the model as it is. */
   readonly buildEngine?: BuildOptions;
-  /** Makes `Adapter.sleep` possible on engines that must enable it at their start. */
+  /** Enables `Adapter.sleep` on engines that must prepare it at their start. */
   readonly enableSleepMode?: boolean;
 }
 
 /**
- * How long requests took: the upper ends of buckets in seconds, ascending, with the number of requests up to each. The
+ * Durations of requests: the upper ends of buckets in seconds, ascending, with the number of requests up to each. The
  * last end is infinite.
  */
 export interface EngineTimes {
@@ -70,7 +70,7 @@ export interface EngineTimes {
 }
 
 /**
- * One set of metrics for all engines; undefined where the engine does not offer one. Totals count from the process's
+ * The same metrics for all engines; undefined: the engine does not offer the metric. Totals count from the process's
  * start.
  */
 export interface EngineMetrics {
@@ -80,15 +80,15 @@ export interface EngineMetrics {
   readonly kvUsage: number | undefined;
   readonly promptTokens: number | undefined;
   readonly generationTokens: number | undefined;
-  /** Prompt tokens looked up in, and found in, the prefix cache. */
+  /** Prompt tokens looked up in the prefix cache, and tokens found in it. */
   readonly prefixQueries: number | undefined;
   readonly prefixHits: number | undefined;
   readonly preemptions: number | undefined;
   readonly draftTokens: number | undefined;
   readonly acceptedTokens: number | undefined;
-  /** Only our own engine tells these. */
+  /** Only our own engine reports these. */
   readonly evictedTokens?: number | undefined;
-  /** Wall time of its steps, of the prompts' share of them, and inside the kernels. */
+  /** Wall time of its steps, of their part for prompts, and of the kernels. */
   readonly stepSeconds?: number | undefined;
   readonly promptSeconds?: number | undefined;
   readonly kernelSeconds?: number | undefined;

@@ -1,11 +1,11 @@
-/** The supervisor's instances under every name that clients may send: a model's aliases name the same instances. */
+/** The supervisor's instances under every name that clients may send; a model's aliases name the same instances. */
 import { isCanaryName } from "../../gateway/canary/canary-name.js";
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 export class NamedPool implements UpstreamPool {
-  /** The names that clients may send now. */
+  /** The names that clients may send at present. */
   #names: readonly string[] = [];
-  /** Keeps every name for good: requests that used a name may still wait or run when a reload removes it. */
+  /** Names are never removed: requests with an old name may still wait or run when a reload removes it. */
   readonly #modelOf = new Map<string, string>();
   readonly #namesOf = new Map<string, Set<string>>();
 
@@ -26,7 +26,7 @@ export class NamedPool implements UpstreamPool {
     }
   }
 
-  /** The model that a name stands for, or stood for last; undefined if the name was never used. */
+  /** Resolves a name to the model it stands for, or last stood for; undefined: a name that was never in use. */
   modelOf(name: string): string | undefined {
     return this.#modelOf.get(name);
   }

@@ -1,14 +1,14 @@
 /**
  * The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of
- * how they were started.
+ * their start.
  */
 import type { Provider } from "../../gateway/dialects/provider.js";
 import type { EngineMetrics, EngineName } from "./engine.js";
 
-/** ZeroMQ addresses of an engine that publishes the changes of its prefix cache, as vLLM does. */
+/** ZeroMQ addresses for an engine that publishes the changes of its prefix cache, as vLLM does. */
 export interface CacheEventSockets {
   readonly events: string;
-  /** Sends earlier events again. */
+  /** Sends earlier events again on request. */
   readonly replay: string;
 }
 
@@ -27,30 +27,30 @@ export interface UpstreamTarget {
    * free seat. Absent: 0.
    */
   readonly distance?: number;
-  /** A paid API, or a server that is taken for one: it is not probed, and requests and answers are translated. */
+  /** A paid API, or a server treated as one: it is not probed, and requests and answers are translated. */
   readonly provider?: Provider;
-  /** Requests at once; undefined: the server says, or as many as come. */
+  /** Limit of concurrent requests; undefined: as the server reports, or unlimited. */
   readonly maxConcurrency?: number | undefined;
 }
 
-/** Capacity that an engine reports; undefined where it reports none. */
+/** The capacity that an engine reports; undefined fields are not reported. */
 export interface Capacity {
-  /** Sequences that it computes at once. */
+  /** Sequences that the engine computes at once. */
   readonly seats: number | undefined;
-  /** Size of the KV memory in tokens, which bounds its prefix cache. */
+  /** Size of the KV memory in tokens; it bounds the prefix cache. */
   readonly kvTokens: number | undefined;
   /** Tokens per block of the prefix cache. */
   readonly blockSize: number | undefined;
-  /** Tokens of a prompt and its answer together. Absent: its list of models does not say. */
+  /** Limit of a prompt and its answer together, in tokens. Absent: the list of models does not state it. */
   readonly maxModelLen?: number | undefined;
-  /** Tokens of a conversation without a text, which its chat template writes. Absent: it does not say. */
+  /** Tokens that the chat template writes for a conversation without text. Absent: not reported. */
   readonly templateTokens?: number | undefined;
 }
 
 /**
- * starting → ready → draining → stopped; ready ⇄ asleep where the engine supports it; ready ⇄ suspect while health
- * checks fail; failed when they keep failing, and from a crash until the next start. Only ready instances get requests.
- * Requests that a suspect or failed instance has not begun to answer move to another instance.
+ * starting → ready → draining → stopped; ready ⇄ asleep if the engine supports it; ready ⇄ suspect while health checks
+ * fail; failed when they keep failing, and from a crash until the next start. Only ready instances get requests.
+ * Requests whose answer a suspect or failed instance has not begun move to another instance.
  */
 export const INSTANCE_STATES = ["starting", "ready", "suspect", "draining", "asleep", "stopped", "failed"] as const;
 export type InstanceState = (typeof INSTANCE_STATES)[number];
@@ -58,20 +58,20 @@ export type InstanceState = (typeof INSTANCE_STATES)[number];
 export interface Upstream {
   /** Unique in the fleet, for instance "mill-base-0". */
   readonly id: string;
-  /** The model's name in the fleet, which clients send. */
+  /** The model's name in the fleet and in requests. */
   readonly model: string;
   readonly engine: EngineName;
   readonly state: InstanceState;
-  /** The instance takes no requests yet but will soon: it is starting, about to restart, or suspect. */
+  /** The instance takes no requests yet, but soon will: it is starting, about to restart, or suspect. */
   readonly isComing: boolean;
   /** Defined once the instance has been ready. */
   readonly target: UpstreamTarget | undefined;
   /** Number of process starts. A new start invalidates all knowledge of the earlier process: its cache and its load. */
   readonly starts: number;
   readonly capacity: Capacity;
-  /** Metrics of the last scrape; undefined before the first one and where the engine has no metrics. */
+  /** Metrics of the last scrape; undefined before the first scrape, or if the engine has none. */
   readonly metrics: EngineMetrics | undefined;
-  /** Process id, where the fleet started the process. */
+  /** Process id, if the fleet started the process. */
   readonly pid?: number | undefined;
 }
 
@@ -82,18 +82,19 @@ export function processOf({ id, starts }: Upstream): string {
 
 /** The changing set of instances. Returned values are snapshots. */
 export interface UpstreamPool {
-  /** Every model the fleet serves, loaded or not. */
+  /** Every model of the fleet, loaded or not. */
   models(): readonly string[];
-  /** All instances of a model, in any state; empty for a model the fleet does not serve. */
+  /** All instances of a model, in any state; empty if the fleet has no such model. */
   upstreams(model: string): readonly Upstream[];
   /**
-   * @param listener called after any instance's state, target or metrics changed
+   * @param listener called after a change of any instance's state, target or metrics
    * @returns a function that removes the listener
    */
   onChange(listener: (upstream: Upstream) => void): () => void;
   /**
    * Reports that an instance broke or refused a connection. Its health is checked at once; resolves when its state
-   * reflects the result.
+   * shows
+   * the result.
    */
   reportFailure(id: string): Promise<void>;
 }

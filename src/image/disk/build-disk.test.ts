@@ -52,7 +52,7 @@ test.skipIf(!isBuilder)("the disk's users can read its files; a stopped build le
     process.umask(own);
   }
   expect(Object.values(modes)).toEqual([0o755, 0o644, 0o644]);
-  // Without a cloud SSH is left out; without a network card the boot goes on.
+  // Without a cloud, SSH is left out; without a network card, the boot continues.
   expect(texts["ssh.service"]).toMatch(/^ConditionPathExistsGlob=\/etc\/ssh\/ssh_host_/m);
   expect(texts["systemd-networkd-wait-online.service"]).toMatch(/^ExecStart=\nExecStart=.* --timeout=30$/m);
   expect(readdirSync(folder)).toEqual([]);

@@ -1,4 +1,4 @@
-/** `image build`: from Debian's packages and the packed millrace to a disk that boots by BIOS and UEFI. */
+/** `image build`: from Debian's packages and the packed millrace to a disk that boots with BIOS and UEFI. */
 import {
   chmodSync,
   copyFileSync,
@@ -26,12 +26,12 @@ export interface DiskRequest {
   readonly out: string;
   readonly sizeBytes: number;
   readonly suite: string;
-  /** Without one: Debian's own, with its security updates. */
+  /** Absent: Debian's own, with its security updates. */
   readonly mirror: string | undefined;
 }
 
 /**
- * Throws image_program and image_failed, and when `signal` is aborted; nothing then stays behind.
+ * Throws image_program and image_failed, and when `signal` aborts; in each case it removes its files.
  *
  * @returns the size of the written file
  */
@@ -44,10 +44,10 @@ export async function buildDisk(
 ): Promise<number> {
   assertBuilder();
   const begin = (name: string): DiskStage => Object.assign(startStage(name), { signal });
-  // Beside the disk, because the finished disk is renamed; under a new name, because nobody's folder may be removed.
+  // Beside the disk, since the finished disk is renamed; under a new name, since no existing folder may be removed.
   const work = mkdtempSync(`${out}.build-`);
   const root = join(work, "root");
-  // Whatever the builder's own files allow, the disk's are for all of its users.
+  // The disk's files must be readable for all its users, whatever the builder's own mask.
   const umask = process.umask(0o022);
   try {
     await makeRoot(begin("debian"), root, fleet, suite, mirror);
@@ -101,7 +101,7 @@ async function makeRoot(
   await runProgram(
     stage,
     [
-      // Mounts that mmdebstrap makes in the root, such as /dev, end with this namespace: the root can then be removed.
+      // mmdebstrap's mounts in the root, such as /dev, end with this namespace, so the root can be removed.
       "unshare",
       "--mount",
       "mmdebstrap",
@@ -116,7 +116,7 @@ async function makeRoot(
   stage.done(`${suite}, ${packages.length} packages and what they need`);
 }
 
-/** By the builder's npm, with its registry and certificates: the disk then needs no npm. */
+/** With the builder's npm, registry and certificates: the disk then needs no npm. */
 async function installMillrace(stage: DiskStage, root: string, packages: readonly PackageSource[]): Promise<void> {
   const app = join(root, APP);
   const folder = join(app, "packages");
@@ -140,7 +140,7 @@ async function finishRoot(stage: DiskStage, root: string, fleet: ImageFleet): Pr
     mkdirSync(join(root, dirname(path)), { recursive: true });
     writeFileSync(join(root, path), text);
   }
-  // The steps of GPU images use the network; the last step puts the link of systemd-resolved there again.
+  // GPU images' steps use the network; the last step restores systemd-resolved's link here.
   rmSync(join(root, "etc/resolv.conf"), { force: true });
   if (existsSync("/etc/resolv.conf")) copyFileSync("/etc/resolv.conf", join(root, "etc/resolv.conf"));
   const driver = fleet.numGpus > 0 ? driverInImage : [];

@@ -1,4 +1,4 @@
-/** The numbers that make GRUB find itself without grub-install. */
+/** The sector numbers by which GRUB finds itself without grub-install. */
 import { expect, test } from "vitest";
 import { biosBootCode } from "./layout.js";
 

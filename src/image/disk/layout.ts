@@ -1,7 +1,7 @@
 /**
  * The disk: a GPT with GRUB's BIOS boot partition, an EFI system partition, and an ext4 root as the last one, so that
- * it can grow. Everything is written at its offset in one sparse file, since containers and many build machines have no
- * loop devices.
+ * it can grow. All parts are written at their offsets in one sparse file, since containers and many build machines have
+ * no loop devices.
  */
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { type DiskStage, runProgram } from "./run-program.js";
@@ -17,7 +17,7 @@ const ROOT_START = 34 * MIB;
 /** The table's copy at the disk's end. */
 const TAIL = MIB;
 
-/** File system label. A label rather than a UUID: boot files can be written before the file system. */
+/** File system label. A label instead of a UUID: boot files can be written before the file system. */
 export const ROOT_LABEL = "millrace";
 
 /** Types from the UEFI specification, GRUB's manual, and the Discoverable Partitions Specification. */
@@ -29,7 +29,7 @@ const TABLE = [
   "",
 ].join("\n");
 
-/** Files that the disk's firmware starts, as GRUB's own programs made them. */
+/** Files for the disk's firmware, made by GRUB's own programs. */
 interface BootFiles {
   /** boot.img: the first sector. */
   readonly bootSector: string;
@@ -42,13 +42,13 @@ interface BootFiles {
 /** Offsets from GRUB's include/grub/i386/pc/boot.h, 2.12. */
 const KERNEL_SECTOR = 0x5c;
 const DRIVE_CHECK = 0x66;
-/** Up to here the first sector is code; behind it is the partition table. */
+/** The first sector is code up to here; the partition table follows. */
 const CODE_BYTES = 440;
-/** In core.img's first sector: the list of sectors with the rest, whose last entry is this one. */
+/** In core.img's first sector: the last entry of the list of sectors with the rest of core.img. */
 const FIRST_BLOCK_LIST = SECTOR - 12;
 
 /**
- * The boot sector finds core.img, and core.img its own rest, by sector numbers, which grub-install would write on a
+ * The boot sector finds core.img, and core.img finds its rest, by sector numbers, which grub-install would write on a
  * real disk.
  */
 export function biosBootCode(
@@ -58,7 +58,7 @@ export function biosBootCode(
 ): { readonly sector: Buffer; readonly core: Buffer } {
   const sector = Buffer.from(bootSector.subarray(0, CODE_BYTES));
   sector.writeBigUInt64LE(BigInt(coreSector), KERNEL_SECTOR);
-  // No-ops in place of a jump: some firmware passes a wrong drive number, which GRUB then corrects.
+  // No-ops replace a jump: some firmware passes a wrong drive number, which GRUB then corrects.
   sector.fill(0x90, DRIVE_CHECK, DRIVE_CHECK + 2);
   const placed = Buffer.from(core);
   placed.writeBigUInt64LE(BigInt(coreSector + 1), FIRST_BLOCK_LIST);
@@ -74,7 +74,7 @@ function writeAt(file: string, parts: readonly (readonly [position: number, byte
   }
 }
 
-/** @param file is written anew, sparse */
+/** @param file created anew, as a sparse file */
 export async function writeDisk(
   stage: DiskStage,
   file: string,

@@ -25,7 +25,7 @@ test.skipIf(process.platform !== "linux")("a stopped build ends its program and 
   const command = ["unshare", "sh", "-c", "sleep 60 & echo $!; wait"] as const;
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
   expect(pid).toBeGreaterThan(0);
-  // Its output closes a moment before it is gone.
+  // The program's output closes a moment before its end.
   await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 20_000 });
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
 });

@@ -1,4 +1,4 @@
-/** Runs the programs of Debian that a disk image is made with, and says which package has a missing one. */
+/** Runs Debian's programs for building a disk image, and names the package of a missing one. */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { endingWithUs, killGroup } from "../../core/child-end.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Stage } from "../../core/stages.js";
 
-/** Program → the Debian package that has it. */
+/** Program → its Debian package. */
 const PACKAGES = {
   mmdebstrap: "mmdebstrap",
   npm: "npm",
@@ -19,7 +19,7 @@ const PACKAGES = {
 } as const;
 type Program = keyof typeof PACKAGES;
 
-/** Makers of file systems are in sbin, which the PATH of most users lacks. */
+/** Programs that create file systems are in sbin, which most users' PATH lacks. */
 const PATH = `${process.env.PATH ?? ""}:/usr/sbin:/sbin`;
 
 const isInstalled = (program: string): boolean => PATH.split(":").some((folder) => existsSync(join(folder, program)));
@@ -50,8 +50,8 @@ const MAX_LINES = 12;
 const STOP_MS = 10_000;
 
 /**
- * Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with
- * its last lines.
+ * Each output line of the program updates the stage; the stage's signal ends the program and its children. Throws
+ * image_failed with its last lines.
  */
 export async function runProgram(
   stage: DiskStage,
@@ -60,7 +60,7 @@ export async function runProgram(
 ): Promise<void> {
   const { signal } = stage;
   signal.throwIfAborted();
-  // A process group of its own: a terminal's Ctrl-C reaches this process alone, which then ends the whole group.
+  // A separate process group: a terminal's Ctrl-C reaches only this process, which then ends the whole group.
   const child = endingWithUs(
     spawn(program, args, {
       ...(cwd === undefined ? {} : { cwd }),
@@ -88,7 +88,7 @@ export async function runProgram(
     });
     stream.on("end", () => rest !== "" && last.push(rest));
   }
-  // A program that ends early closes its input; its exit code says more than the broken pipe.
+  // A program that ends early closes its input; its exit code is more informative than the broken pipe.
   child.stdin.on("error", () => {});
   child.stdin.end(stdin);
   const end = await new Promise<string>((resolve) => {

@@ -2,20 +2,20 @@
 import type { ImageFleet } from "../image-request.js";
 import { ROOT_LABEL } from "./layout.js";
 
-/** The kernel for clouds lacks what NVIDIA's module needs (direct rendering), and drivers of real machines. */
+/** The cloud kernel lacks direct rendering, which NVIDIA's module needs, and drivers of physical machines. */
 const kernelOf = ({ numGpus }: ImageFleet): string => (numGpus > 0 ? "linux-image-amd64" : "linux-image-cloud-amd64");
 
 export const systemPackages = (fleet: ImageFleet): readonly string[] => [
   "systemd-sysv",
   "systemd-resolved",
-  // The machine's own name, which clouds choose.
+  // Resolves the machine's own name, which clouds choose.
   "libnss-myhostname",
   "dbus",
   kernelOf(fleet),
   "initramfs-tools",
-  // cloud-init renders the network only where it finds `ip`.
+  // cloud-init renders the network only if it finds `ip`.
   "iproute2",
-  // growpart and sfdisk: the root grows to the cloud's disk.
+  // Provides growpart and sfdisk, with which the root grows to the cloud's disk.
   "cloud-init",
   "cloud-guest-utils",
   "fdisk",
@@ -29,7 +29,7 @@ const lines = (...all: readonly string[]): string => `${all.join("\n")}\n`;
 
 const entry = (title: string, suffix: string): string[] => [
   `menuentry "${title}" {`,
-  // Debian keeps these links on its newest kernel and the one before, so no update of the boot loader is needed.
+  // Debian points these links to its newest kernel and the one before, so the boot loader needs no update.
   `  linux /vmlinuz${suffix} root=LABEL=${ROOT_LABEL} ro console=tty0 console=ttyS0,115200`,
   `  initrd /initrd.img${suffix}`,
   "}",
@@ -46,7 +46,7 @@ const GRUB_CONFIG = lines(
 
 const EARLY_CONFIG = "/boot/grub/early.cfg";
 
-/** Added to Debian's own units. */
+/** A drop-in for one of Debian's own units. */
 const unitPart = (unit: string, ...text: readonly string[]) => ({
   path: `/etc/systemd/system/${unit}.d/millrace.conf`,
   text: lines(...text),
@@ -62,14 +62,14 @@ export const systemFiles: readonly { readonly path: string; readonly text: strin
     path: EARLY_CONFIG,
     text: lines(`search --no-floppy --label ${ROOT_LABEL} --set=root`, "set prefix=($root)/boot/grub"),
   },
-  // cloud-init's own files sort before this one, and win. Where it finds no cloud, it stays off.
+  // cloud-init's own files sort before this one, and win. Without a cloud, it stays off.
   {
     path: "/etc/systemd/network/90-dhcp.network",
     text: lines("[Match]", "Type=ether", "", "[Network]", "DHCP=yes", "", "[DHCPv4]", "ClientIdentifier=mac"),
   },
-  // Its own limit is two minutes, which a machine without a network card would wait.
+  // The unit's own limit is two minutes, for which a machine without a network card would wait.
   unitPart("systemd-networkd-wait-online.service", "[Service]", "ExecStart=", `ExecStart=${WAIT_ONLINE}`),
-  // cloud-init makes the keys: without a cloud SSH stays off, which is no failure.
+  // cloud-init generates the keys: without a cloud, SSH stays off, which is not a failure.
   unitPart("ssh.service", "[Unit]", "ConditionPathExistsGlob=/etc/ssh/ssh_host_*_key"),
 ];
 
@@ -89,20 +89,20 @@ const core = (format: string, output: string, ...more: readonly string[]): strin
   ...more,
 ];
 
-/** In the image's own root. */
+/** Path in the image's own root. */
 export const BOOT_SECTOR = "/usr/lib/grub/i386-pc/boot.img";
 export const BIOS_CORE = "/boot/grub/core.img";
-/** Firmware without an entry of its own starts EFI/BOOT/BOOTX64.EFI. */
+/** Firmware without its own entry starts EFI/BOOT/BOOTX64.EFI. */
 export const EFI_FOLDER = "/boot/grub/EFI";
 
-/** Steps in the image's root, after everything is installed. */
+/** Steps in the image's root, after all installations. */
 export const lastSteps: readonly (readonly string[])[] = [
   core("i386-pc", BIOS_CORE, "biosdisk"),
   ["mkdir", "-p", `${EFI_FOLDER}/BOOT`],
   core("x86_64-efi", `${EFI_FOLDER}/BOOT/BOOTX64.EFI`, "all_video"),
   ["systemctl", "enable", "systemd-networkd.service", "systemd-resolved.service", "ssh.service"],
   ["ln", "-sf", "../run/systemd/resolve/stub-resolv.conf", "/etc/resolv.conf"],
-  // Each copy makes its own at its first boot.
+  // Each copy generates its own keys at its first boot.
   ["sh", "-c", "rm -f /etc/ssh/ssh_host_*"],
   ["truncate", "--size", "0", "/etc/machine-id"],
 ];

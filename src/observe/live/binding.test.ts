@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { BINDING_NAMES, type Binding, bindingOf } from "./binding.js";
 import { type Load, loadBetween, readingOf } from "./load.js";
 
-/** A server that writes answers, with room for more requests. */
+/** A server that computes answers, with room for more requests. */
 const DECODING: Load = {
   ...loadBetween(readingOf([], 0), readingOf([], 1000)),
   running: 2,
@@ -19,7 +19,7 @@ const IDLE: Partial<Load> = { running: 0, tokensOutPerS: 0 };
 const CASES: readonly (readonly [Binding["name"], Partial<Load>, evidence: string])[] = [
   ["memory", { preemptionsPerS: 1.5 }, "num_preemptions_total grows by 1.5 a second"],
   ["memory", { waiting: 3, kvUse: 0.99 }, "kv_cache_usage_perc is 99 %, and num_requests_waiting is 3"],
-  // With more seats, requests would still find no memory.
+  // More seats would not help: requests would still lack memory.
   ["memory", { waiting: 3, kvUse: 0.99, running: 8 }, "kv_cache_usage_perc is 99 %, and num_requests_waiting is 3"],
   [
     "memory",
@@ -29,7 +29,7 @@ const CASES: readonly (readonly [Binding["name"], Partial<Load>, evidence: strin
   ["seats", { waiting: 3, running: 8 }, "num_requests_waiting is 3, with 8 of 8 seats taken"],
   ["seats", { waiting: 1, running: 1, seats: 1, kvUse: 0.6 }, "num_requests_waiting is 1, with 1 of 1 seats taken"],
   ["queue", { waiting: 3 }, "num_requests_waiting is 3 with 2 of 8 seats taken; kv_cache_usage_perc is 20 %"],
-  // A model that is being loaded.
+  // A model that is loading.
   [
     "queue",
     { ...IDLE, waiting: 2, seats: undefined, kvUse: undefined },
@@ -43,7 +43,7 @@ const CASES: readonly (readonly [Binding["name"], Partial<Load>, evidence: strin
     {},
     "90 % of the steps' time is for answers (engine_prompt_seconds_total): 100 tokens of answers a second",
   ],
-  // However many tokens prompts have: those of the prefix cache take no time.
+  // Regardless of the prompts' tokens: cached ones take no time.
   ["decode", { tokensInPerS: 50_000 }, "90 % of the steps' time is for answers"],
   [
     "steps",

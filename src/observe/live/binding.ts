@@ -1,19 +1,18 @@
 /**
- * Finds the present bottleneck of a server or a part of a fleet: the metric that shows it, in words, and the change
- * that would help.
+ * Finds the present bottleneck of a server or a part of a fleet: the metric that shows it, in words, and the remedy.
  */
 import { hostFinding, isKvFull, lacksKvFor, prefillFinding } from "../../core/bottleneck-rules.js";
 import type { Load } from "./load.js";
 
-/** The first that holds, in this order, is the one that binds. */
+/** In this order; the first that applies is the bottleneck. */
 export const BINDING_NAMES = ["memory", "seats", "queue", "host", "prefill", "decode", "steps", "nothing"] as const;
 type BindingName = (typeof BINDING_NAMES)[number];
 
 export interface Binding {
   readonly name: BindingName;
-  /** The metric that says so, with its value. */
+  /** The metric that shows it, with its value. */
   readonly evidence: string;
-  /** The change that would help; empty where none is needed. */
+  /** The remedy; empty if none is needed. */
   readonly advice: string;
 }
 
@@ -33,7 +32,7 @@ const ADVICE: Readonly<Record<BindingName, string>> = {
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
 /**
- * @param waitedBefore requests that waited at the reading before: one that has just come is no queue
+ * @param waitedBefore requests that waited at the reading before: a request that has just arrived is not a queue
  * @example bindingOf(load).name // "seats"
  */
 export function bindingOf(load: Load, waitedBefore = load.waiting ?? 0): Binding {
@@ -61,7 +60,7 @@ function findingOf(load: Load, waitedBefore: number): Finding {
   ];
 }
 
-/** The cause that holds up waiting requests. */
+/** The cause for which requests wait. */
 function heldBy(load: Load, waiting: number, running: number, waitedBefore: number): Finding | undefined {
   const { kvUse, seats } = load;
   const waits = `num_requests_waiting is ${waiting}`;

@@ -1,6 +1,6 @@
 /**
- * Events of a server or a fleet, for the time axis of the dashboard: the last ones in memory and, if asked, in a file
- * of bounded size.
+ * Events of a server or a fleet, for the dashboard's time axis: the last ones in memory and, if requested, in a file of
+ * bounded size.
  */
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -17,7 +17,7 @@ export const eventSchema = z.object({
 type ServerEvent = z.infer<typeof eventSchema>;
 export type EventKind = ServerEvent["kind"];
 
-/** Events that are kept; the file has at most twice as many lines. */
+/** Events to keep; the file has at most twice as many lines. */
 const MOST_EVENTS = 500;
 const MOST_FILE_BYTES = 2 * MOST_EVENTS * 2200;
 const MOST_TEXT = 300;
@@ -29,8 +29,8 @@ export class EventLog {
   #hasProblem = false;
 
   /**
-   * @param path of a file that only this server writes; undefined: memory only
-   * @param onProblem called once for each time in which the file cannot be written
+   * @param path a file that only this server writes; undefined: memory only
+   * @param onProblem called once for each period in which the file cannot be written
    */
   constructor(
     private readonly path?: string,
@@ -87,7 +87,7 @@ export class EventLog {
 
 const lineOf = (event: ServerEvent): string => `${JSON.stringify(event)}\n`;
 
-/** Lines of another form, such as one that a kill cut short, are left out, and so is all of a file that is not ours. */
+/** Skips lines of another form, such as one that a kill cut short, and so all lines of a foreign file. */
 function readEvents(path: string): ServerEvent[] {
   try {
     if (statSync(path).size > MOST_FILE_BYTES) return [];

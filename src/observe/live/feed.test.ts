@@ -7,7 +7,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", 
 afterEach(() => void vi.useRealTimers());
 
 let numReadings = 0;
-/** A server that makes ten tokens between two readings. */
+/** A server that computes ten tokens between two readings. */
 function tenTokens(): LiveFeed {
   numReadings = 0;
   return new LiveFeed(async () => `millrace:generation_tokens_total ${10 * numReadings++}\n`, new History());
@@ -47,7 +47,7 @@ test("a watcher who does not read is not waited for", async () => {
   while (!(await slow.read()).done) numEvents++;
   expect(numEvents).toBeGreaterThan(5);
   expect(numEvents).toBeLessThanOrEqual(11);
-  // A stream that begins after the end is over at once.
+  // A stream that begins after the feed's end is over at once.
   expect(await feed.live().text()).toBe("");
 });
 
@@ -63,7 +63,7 @@ test("of more than a hundred watchers the oldest leaves; a body that nobody read
       return watcher;
     }),
   );
-  // As the answers to HEAD.
+  // Like the answers to HEAD.
   for (let i = 0; i < 200; i++) feed.live();
   await vi.advanceTimersByTimeAsync(1000);
   expect((await watchers[0]!.read()).done).toBe(false);
@@ -72,7 +72,7 @@ test("of more than a hundred watchers the oldest leaves; a body that nobody read
   while (!(await watchers[0]!.read()).done);
   await vi.advanceTimersByTimeAsync(1000);
   expect((await last.read()).value).toContain("data: ");
-  // An operator, though older, is counted apart.
+  // An operator's stream, though older, is counted separately.
   expect((await operator.read()).value).toContain("data: ");
   feed.stop();
 });
@@ -163,7 +163,7 @@ test("a feed that was stopped reads no more", async () => {
   expect(numReadings).toBe(1);
 });
 
-/** Two instances of which the second is gone after a while; each makes five tokens between two readings. */
+/** Two instances, of which the second disappears; each computes five tokens between two readings. */
 function twoInstances() {
   numReadings = 0;
   let ids = ["m-0", "m-1"];
@@ -193,14 +193,14 @@ test("a model and an instance have live figures and a history of their own", asy
     return values.map((value) => JSON.parse(value.slice("data: ".length)));
   };
   for (const watcher of watchers) await watcher.read();
-  // The second figures: a part's first reading is that of its first second.
+  // Wait for the second figures: a part's first reading covers its first second.
   await vi.advanceTimersByTimeAsync(1000);
   await watchers[0]!.read();
   await vi.advanceTimersByTimeAsync(1000);
   expect((await next()).map((load) => load.tokens_out_per_s)).toEqual([10, 10, 5]);
   lose("m-1");
   await vi.advanceTimersByTimeAsync(1000);
-  // Of what is gone, only the time is known.
+  // For a missing part, only the time is known.
   expect((await next()).map((load) => load.running)).toEqual([1, 1, undefined]);
   for (const watcher of watchers) await watcher.cancel();
   await vi.advanceTimersByTimeAsync(60_000);

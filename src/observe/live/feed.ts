@@ -25,19 +25,19 @@ import { parseMetrics, type Sample } from "./metrics-text.js";
 import { SeriesStore } from "./series-store.js";
 import type { TenantWatch } from "./tenant-watch.js";
 
-/** Between two figures while somebody watches. */
+/** Time between two figures while somebody watches. */
 const LIVE_MS = 1000;
-/** Quantiles and shares of live figures are those of this much time: they need more requests than a second has. */
+/** Live quantiles and shares cover this much time, since they need more requests than a second has. */
 const LONG_MS = 30_000;
 const MOST_WATCHERS = 100;
-/** Most events that wait for a watcher who does not read; further ones are left out. */
+/** Limit of events queued for a watcher that does not read; further ones are dropped. */
 const MOST_WAITING = 10;
-/** The newest of a window, so that a chart stays legible. */
+/** Limit of a window's events, newest first, so that a chart stays legible. */
 const MOST_EVENTS = 100;
 
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
-/** The query of a request for figures. */
+/** Query parameters of a request for figures. */
 interface Query {
   readonly window?: string | undefined;
   readonly model?: string | undefined;
@@ -47,7 +47,7 @@ interface Query {
 
 interface Watched {
   readonly key: string;
-  /** Whether the watcher may still see it. */
+  /** Whether the watcher still has the right to it. */
   readonly isAllowed: () => boolean;
   readonly isOperator: boolean;
 }
@@ -58,7 +58,7 @@ export interface LatencyTargets {
   readonly tpotMs?: number | undefined;
 }
 
-/** A tenant has no `binding`: its requests wait for the whole server. */
+/** A tenant has no `binding`, since its requests wait for the whole server. */
 type LiveLoad = Load & { readonly binding?: Binding };
 
 /** Key of the whole server. */
@@ -86,11 +86,11 @@ export class LiveFeed {
   readonly #watchers = new Map<Watcher, Watched>();
   /** The last seconds' readings of the whole server and of each watched part. */
   readonly #readings = new Map<string, readonly Reading[]>();
-  /** Keys of the parts that the metrics tell of. */
+  /** Keys of the parts in the metrics. */
   #parts: ReadonlySet<string> = new Set();
-  /** Slot of the history that holds the parts' latest readings. */
+  /** The history slot with the parts' latest readings. */
   #slot: number | undefined;
-  /** Undefined while metrics are read. */
+  /** Undefined while a reading is in progress. */
   #timer: NodeJS.Timeout | undefined;
   /** Start of the latest reading. */
   #readMs = 0;
@@ -125,10 +125,10 @@ export class LiveFeed {
   }
 
   /**
-   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends; operators have
-   * a hundred of their own, so that nobody without a key ends their streams.
+   * Server-sent events, each a load. Beyond a hundred watchers, the oldest one's stream ends. Operators have a separate
+   * hundred, so that nobody without a key ends their streams.
    *
-   * @param isAllowed asked before each event: the stream of a watcher who may no longer see it ends
+   * @param isAllowed called before each event; the stream ends when it returns false
    * @throws invalid_parameter, not_found
    */
   live(query: Query = {}, isAllowed: () => boolean = () => true, isOperator = false): Response {
@@ -136,12 +136,12 @@ export class LiveFeed {
     let own: Watcher | undefined;
     const body = new ReadableStream<Uint8Array>(
       {
-        // Only a body that is read makes a watcher: the answer to HEAD is not.
+        // Only a body that is read counts as a watcher: the answer to HEAD does not.
         pull: (watcher) => {
           if (own !== undefined) return;
           own = watcher;
           if (this.#isOver) return watcher.close();
-          // Bytes at once: clients and proxies then know that the stream has begun.
+          // Sends bytes at once, from which clients and proxies see that the stream has begun.
           watcher.enqueue(encoder.encode(": figures follow\n\n"));
           this.#join(watcher, { key, isAllowed, isOperator });
         },
@@ -166,7 +166,7 @@ export class LiveFeed {
     return uncachedJson(this.#past(name, this.#keyIn(query)));
   }
 
-  /** The models and instances whose figures can be asked for, and for operators the tenants. */
+  /** The models and instances with figures, and for operators the tenants. */
   parts(withTenants = false): Response {
     const tenants = withTenants ? this.#tenants : undefined;
     const current = new Set([...this.#parts, ...(tenants?.current() ?? [])]);
@@ -180,7 +180,7 @@ export class LiveFeed {
     return uncached(snakeNames(listBody(series)));
   }
 
-  /** The tenants' present figures; none where tenants are not counted. */
+  /** The tenants' present figures; empty if tenants are not counted. */
   tenantsNow(): Response {
     return uncached(snakeNames(listBody(this.#tenants?.now() ?? [])));
   }
@@ -242,7 +242,7 @@ export class LiveFeed {
     this.#timer.unref();
   }
 
-  /** Reads, and plans the next reading. */
+  /** Takes a reading, and schedules the next. */
   async #turn(): Promise<void> {
     this.#timer = undefined;
     this.#readMs = performance.now();
@@ -273,7 +273,7 @@ export class LiveFeed {
     });
   }
 
-  /** Those that are watched; all of them when the history needs a reading. */
+  /** Takes the watched parts; all parts when the history needs a reading. */
   #takeParts(samples: readonly Sample[], atMs: number): readonly (readonly [string, LiveLoad | undefined])[] {
     const slot = Math.floor(atMs / EVERY_MS);
     const isDue = slot !== this.#slot;
@@ -307,7 +307,7 @@ export class LiveFeed {
     return partOf(key)?.kind === "tenant" ? load : { ...load, binding: bindingOf(load, before.waiting) };
   }
 
-  /** @param eventOf by the key of the watched part */
+  /** @param eventOf returns the event for a watched part's key */
   #send(eventOf: (key: string) => object | undefined): void {
     const sent = new Map<string, Uint8Array | undefined>();
     for (const [watcher, { key, isAllowed }] of this.#watchers) {

@@ -1,6 +1,7 @@
 /**
- * The figures of a load that a history keeps, and their order in a row of numbers. Figures are floats of 32 bits, seven
- * digits, so that a row takes half the room; the time, which needs more, takes two of them.
+ * The figures of a load in a history, and their order in a row of numbers. Figures are 32-bit floats with seven digits,
+ * so
+ * that a row takes half the room; the time needs more digits and takes two floats.
  */
 import type { Load } from "./load.js";
 
@@ -8,17 +9,16 @@ type QuantilesName = "ttft" | "tpot" | "queue";
 type NumberName = Exclude<keyof Load, QuantilesName>;
 
 interface Columns {
-  /** Begins the file: a file with another one is not read. */
+  /** Begins the file; files with another title are not read. */
   readonly title: string;
-  /** After the time. */
+  /** In order, after the time. */
   readonly numbers: readonly Exclude<NumberName, "atMs">[];
   readonly quantiles: readonly QuantilesName[];
 }
 
 export interface HistoryLayout extends Columns {
   /**
-   * Columns of files that an earlier version wrote, with 64 bits for every number. They are written anew in this
-   * layout.
+   * Columns of files from an earlier version, with 64 bits for every number. Such files are rewritten in this layout.
    */
   readonly earlier: Columns;
 }
@@ -65,7 +65,7 @@ export const TENANT_LAYOUT: HistoryLayout = {
   earlier: TENANT_1,
 };
 
-/** The time is so many of the first number, and the second: each has at most 24 bits until the year 2527. */
+/** The first number counts multiples of this, and the second the rest: each has at most 24 bits until the year 2527. */
 const TIME_UNIT = 2 ** 20;
 const NUM_TIMES = 2;
 const DIGITS = 7;
@@ -78,7 +78,7 @@ export const rowLength = (layout: HistoryLayout): number => NUM_TIMES + numFigur
 /** Time of a row; 0: the row has no figures. */
 export const timeOf = (row: Float32Array): number => row[0]! * TIME_UNIT + row[1]!;
 
-/** The time, the numbers, then the quantiles; NaN stands for a figure that is not known. */
+/** The time, the numbers, then the quantiles; NaN: an unknown figure. */
 export const valuesOf = ({ numbers, quantiles }: Columns, load: Load): number[] => [
   Math.floor(load.atMs / TIME_UNIT),
   load.atMs % TIME_UNIT,
@@ -90,19 +90,19 @@ export function loadOf(columns: Columns, row: Float32Array): Load {
   return loadAt(columns, timeOf(row), Array.from(row.subarray(NUM_TIMES), inDigits));
 }
 
-/** Rounded to the digits in a fifth of the time of `toPrecision`: a week has 20,000 figures. */
+/** Rounds to the digits in a fifth of the time of `toPrecision`: a week has 20,000 figures. */
 function inDigits(value: number): number {
   const size = Math.abs(value);
   if (Number.isNaN(value) || (Number.isInteger(value) && size < 10 ** DIGITS)) return value;
   if (size < 1e-9 || size >= 10 ** DIGITS) return Number(value.toPrecision(DIGITS));
-  // Both whole numbers are exact, so the quotient is the nearest number to the digits.
+  // Both whole numbers are exact, so the quotient is the nearest number with these digits.
   const power = 10 ** (DIGITS - 1 - Math.floor(Math.log10(size)));
   return Math.round(value * power) / power;
 }
 
 function loadAt({ numbers, quantiles }: Columns, atMs: number, figures: ArrayLike<number>): Load {
   const known = (at: number): number | undefined => (Number.isNaN(figures[at]!) ? undefined : figures[at]);
-  // A week has thousands of figures: no lists are made on the way.
+  // Allocates no intermediate lists: a week has thousands of figures.
   const load: Record<string, unknown> = { atMs, ttft: UNKNOWN, tpot: UNKNOWN, queue: UNKNOWN };
   let at = 0;
   for (const name of numbers) load[name] = known(at++);
@@ -113,7 +113,7 @@ function loadAt({ numbers, quantiles }: Columns, atMs: number, figures: ArrayLik
 /** Numbers of a row of an earlier file. */
 export const earlierRowLength = ({ earlier }: HistoryLayout): number => 1 + numFigures(earlier);
 
-/** A row of an earlier file in this layout. What that file did not keep is not known. */
+/** An earlier file's row in this layout. Figures that the file lacks are unknown. */
 export function convertedRow(layout: HistoryLayout, row: Float64Array): readonly number[] {
   return row[0] === 0 ? [] : valuesOf(layout, loadAt(layout.earlier, row[0]!, row.subarray(1)));
 }

@@ -25,9 +25,7 @@ const unknown = (count: number): undefined[] => new Array<undefined>(count).fill
 
 const EMPTY = readingOf([], START);
 
-/**
- * After so many tokens, with so many requests waiting. A year has half a million: metrics are parsed in other tests.
- */
+/** A reading after so many tokens. Made without metrics, since a year has half a million; other tests parse metrics. */
 const reading = (atMs: number, tokens: number, waiting = 0) => ({
   ...EMPTY,
   atMs,
@@ -46,7 +44,7 @@ test("each window has its own resolution, and rates are those of whole intervals
     expect([acceptance, ttft.p50]).toEqual([undefined, undefined]);
   }
   expect(hour!.at(-1)!.atMs).toBe(now);
-  // Nothing of before the window.
+  // No figures from before the window.
   expect(history.read("hour", now + HOUR / 2)).toHaveLength(180);
 });
 
@@ -56,7 +54,7 @@ test("a file keeps its size for many weeks, and a server that starts again finds
   const size = statSync(path).size;
   expect(size).toBeLessThan(200_000);
   const span = cases(8, 52) * 7 * 24 * HOUR;
-  // A reading every ten minutes, in the last days every minute, with hours in which the server was not running.
+  // A reading every ten minutes, in the last days every minute, with hours in which the server is down.
   const stepMs = (atMs: number): number => (atMs < START + span - 8 * 24 * HOUR ? 600_000 : 60_000);
   for (let atMs = START; atMs < START + span; atMs += atMs % (50 * HOUR) < stepMs(atMs) ? 3 * HOUR : stepMs(atMs))
     history.add(reading(atMs, atMs / 1000));
@@ -108,10 +106,10 @@ test("a file that another server has is left to it, which is told, and is free w
   third.close();
 });
 
-/** As version 1 wrote it: a title of 32 bytes, and rows of 64-bit numbers. */
+/** A file of version 1: a title of 32 bytes, and rows of 64-bit numbers. */
 function earlierFile(path: string, title: string, width: number, rows: readonly (readonly number[])[]): void {
   const numbers = new Float64Array(1752 * width);
-  // Rows of the hour come first, each at the place of its time.
+  // The hour's rows come first, each at its time's place.
   for (const row of rows) numbers.set(row, (Math.floor(row[0]! / EVERY_MS) % 360) * width);
   writeFileSync(path, Buffer.concat([Buffer.from(`${title}\n`.padEnd(32)), new Uint8Array(numbers.buffer)]));
 }
@@ -143,7 +141,7 @@ test("a file of the earlier layout is written anew with its figures, once", () =
   const tenant = new History(ofTenant, undefined, true, TENANT_LAYOUT);
   expect(tenant.read("hour", START + 1)).toMatchObject([{ tokensInPerS: 1, savedCostPerH: 7, tpot: { p99: 13 } }]);
   tenant.close();
-  // A larger one is none of ours.
+  // A larger file is not ours.
   earlierFile(path, "millrace history, version 1", 23, []);
   expect(() => new History(path)).toThrow(/other content/);
 });

@@ -1,7 +1,8 @@
 /**
- * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if asked, in a
- * file of a fixed size. A figure has its place by its time, so the newest takes the place of the oldest, and a file
- * needs no index.
+ * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if requested,
+ * in
+ * a file of a fixed size. A figure's time determines its place, so the newest replaces the oldest, and a file needs no
+ * index.
  */
 import {
   closeSync,
@@ -46,13 +47,13 @@ const WINDOWS = {
 export type WindowName = keyof typeof WINDOWS;
 export const WINDOW_NAMES = Object.keys(WINDOWS) as readonly WindowName[];
 
-/** How often a reading is needed. */
+/** Time between two readings. */
 export const EVERY_MS = WINDOWS.hour.everyMs;
 
 const NUM_ROWS = WINDOW_NAMES.reduce((sum, name) => sum + WINDOWS[name].count, 0);
 const TITLE_BYTES = 32;
 
-/** Figures of a moment: an interval has the largest of its readings. */
+/** Figures of a moment: an interval keeps the largest of its readings. */
 const GAUGES = ["running", "waiting", "kvUse"] as const satisfies readonly (keyof Reading & keyof Load)[];
 type Peaks = Readonly<Partial<Record<(typeof GAUGES)[number], number>>>;
 
@@ -77,10 +78,10 @@ export class History {
   #hasProblem = false;
 
   /**
-   * @param path of a new file, or one of an earlier run; undefined: memory only
-   * @param onProblem called once for each time in which the file cannot be written, and where another server has it:
-   * the figures are in memory then
-   * @param isOurs whether a lock that this server has covers the file
+   * @param path a new file, or one from an earlier run; undefined: memory only
+   * @param onProblem called once for each period in which the file cannot be written, and if another server has it: the
+   * figures are then in memory
+   * @param isOurs whether one of this server's locks covers the file
    * @throws invalid_option
    */
   constructor(
@@ -124,7 +125,7 @@ export class History {
       slots.latest = { reading, slot };
       const { peaks } = slots;
       slots.peaks = {};
-      // The first reading begins an interval, and so does one after the clock was set back.
+      // The first reading begins an interval, as does one after the clock is set back.
       if (latest === undefined || slot <= latest.slot) continue;
       slots.numWritten++;
       this.#put(slots.start + (slot % slots.count), { ...loadBetween(latest.reading, reading), ...peaks });
@@ -141,12 +142,12 @@ export class History {
       .sort((a, b) => a.atMs - b.atMs);
   }
 
-  /** How many figures of a window were written since this history was opened. */
+  /** Number of a window's figures written since this history was opened. */
   numWritten(name: WindowName): number {
     return this.#slots.get(name)!.numWritten;
   }
 
-  /** Time of the newest figure; 0: there is none. */
+  /** Time of the newest figure; 0 without figures. */
   newestMs(): number {
     let newest = 0;
     for (let row = 0; row < NUM_ROWS; row++) newest = Math.max(newest, timeOf(this.#valuesOf(row)));
@@ -157,12 +158,12 @@ export class History {
     return WINDOWS[name].everyMs;
   }
 
-  /** From the oldest figure to the newest. */
+  /** Time from the oldest figure to the newest. */
   lengthMs(name: WindowName): number {
     return WINDOWS[name].everyMs * WINDOWS[name].count;
   }
 
-  /** Whether this server alone writes the file. */
+  /** Whether only this server writes the file. */
   get isKept(): boolean {
     return this.#file !== undefined;
   }
@@ -218,10 +219,10 @@ function cannotBe(path: string, cause: unknown): MillraceError {
 
 const titleOf = ({ title }: Pick<HistoryLayout, "title">): Buffer => Buffer.from(`${title}\n`.padEnd(TITLE_BYTES));
 
-/** Puts a file of this layout in the place of one of the earlier layout; any other stays as it is. */
+/** Replaces a file of the earlier layout by one of this layout; other files stay as they are. */
 function convertEarlier(path: string, layout: HistoryLayout): void {
   const file = openSync(path, constants.O_RDONLY);
-  // No name of a part's file begins so.
+  // Names of parts' files never begin with "=".
   const converted = join(dirname(path), `=history-${process.pid}`);
   try {
     const { size } = fstatSync(file);
@@ -244,7 +245,7 @@ function convertEarlier(path: string, layout: HistoryLayout): void {
   }
 }
 
-/** @param rows filled with the file's @returns the open file */
+/** @param rows receives the file's rows @returns the open file */
 function openHistory(path: string, rows: Float32Array<ArrayBuffer>, layout: HistoryLayout): number {
   const title = titleOf(layout);
   const fileBytes = TITLE_BYTES + rows.byteLength;
@@ -259,8 +260,7 @@ function openHistory(path: string, rows: Float32Array<ArrayBuffer>, layout: Hist
     const isOurs = stat.isFile() && magic.subarray(0, numRead).equals(title.subarray(0, numRead));
     if (!isOurs || stat.size > fileBytes || numRead < Math.min(stat.size, TITLE_BYTES))
       throw new Error("other content");
-    // New, or left short by a process that ended while it made the file: the rows that are missing become zeros, of no
-    // time.
+    // The file is new, or incomplete because its process ended: the missing rows become zeros, which have no time.
     if (stat.size < fileBytes) {
       writeSync(file, title, 0, TITLE_BYTES, 0);
       ftruncateSync(file, fileBytes);

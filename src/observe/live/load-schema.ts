@@ -1,7 +1,4 @@
-/**
- * The dashboard's figures as the API has them, for its description. A figure is absent where the metrics do not have
- * it.
- */
+/** The dashboard's figures in the API's form, for its description. A figure is absent if the metrics lack it. */
 import { z } from "zod";
 import { BINDING_NAMES } from "./binding.js";
 import { eventSchema } from "./event-log.js";

@@ -1,10 +1,10 @@
 /**
  * Rates, shares and quantiles of a server or a fleet, from two readings of its metrics: the dashboard's figures. A
- * figure is undefined where the metrics do not have it.
+ * figure is undefined if the metrics lack it.
  */
 import { type Histogram, histogramOf, maxOf, quantileBetween, type Sample, sumOf } from "./metrics-text.js";
 
-/** Costs are no metrics that everybody may read: they come with a tenant's reading. Dollars. */
+/** Costs, in dollars, come with a tenant's reading, since they are not public metrics. */
 type CounterName = keyof typeof COUNTERS | "cost" | "savedCost";
 type Counters = Readonly<Partial<Record<CounterName, number | undefined>>>;
 
@@ -14,10 +14,10 @@ export interface Reading {
   readonly counters: Counters;
   readonly running: number | undefined;
   readonly waiting: number | undefined;
-  /** Requests that are computed at once. */
+  /** Limit of concurrent requests. */
   readonly seats: number | undefined;
   readonly kvUse: number | undefined;
-  /** Resident, of all processes. */
+  /** Resident memory of all processes. */
   readonly memoryBytes: number | undefined;
   readonly firstToken: Histogram;
   readonly perToken: Histogram;
@@ -63,7 +63,7 @@ const FIGURES: ReadonlySet<string> = new Set([
   ...[...FIRST_TOKEN, PER_TOKEN, IN_QUEUE].map((name) => `${name}_bucket`),
 ]);
 
-/** Whether a reading needs the metric. */
+/** Whether a reading uses the metric. */
 export const isFigure = (name: string): boolean => FIGURES.has(name);
 
 function grouped<K>(samples: readonly Sample[], keysOf: (sample: Sample) => readonly K[]): Map<K, Sample[]> {
@@ -78,7 +78,7 @@ function grouped<K>(samples: readonly Sample[], keysOf: (sample: Sample) => read
   return groups;
 }
 
-/** Undefined where one of the engines that compute does not say how many it has. */
+/** Undefined if a computing engine does not report its number. */
 function seatsIn(byName: ReadonlyMap<string, readonly Sample[]>): number | undefined {
   const ofInstances = byName.get(GAUGES.seats) ?? [];
   const numEngines = byName.get(GAUGES.running)?.length ?? 0;
@@ -120,11 +120,11 @@ export interface Part {
   readonly name: string;
 }
 
-/** As it stands in a query and as a file's name. Halves of characters, which neither can have, are replaced. */
+/** The part in a query and as a file's name. Lone surrogates, which are invalid in both, are replaced. */
 export const keyOf = ({ kind, name }: Part): string =>
   `${kind}=${encodeURIComponent(name.replace(/\p{Surrogate}/gu, "\ufffd"))}`;
 
-/** @returns undefined where the key is none */
+/** @returns undefined if the key is invalid */
 export function partOf(key: string): Part | undefined {
   const [, kind, name] = /^(model|instance|tenant)=([^=]+)$/.exec(key) ?? [];
   try {
@@ -135,9 +135,9 @@ export function partOf(key: string): Part | undefined {
 }
 
 /**
- * Readings of the models and instances of a fleet, by their keys, models first. A server of one model has none.
+ * Readings of a fleet's models and instances by key, models first. A server of one model has none.
  *
- * @param wanted keys; undefined: of all parts
+ * @param wanted keys; undefined: all parts
  */
 export function readingsOfParts(
   samples: readonly Sample[],
@@ -148,7 +148,7 @@ export function readingsOfParts(
     const names = samples.flatMap(({ name, labels }) => (name === metric ? [labels[kind] ?? ""] : []));
     return new Map(names.map((name) => [name, keyOf({ kind, name })]));
   };
-  // Metrics that each part has as long as it is there; requests that found no instance have an empty name.
+  // Each present part has these metrics; requests that found no instance have an empty name.
   const models = keysOf("model", GAUGES.queued);
   const instances = keysOf("instance", GAUGES.inFlight);
   const isWanted = (key: string | undefined): key is string => key !== undefined && (wanted?.has(key) ?? true);
@@ -173,11 +173,11 @@ export interface Load {
   readonly refusedPerS: number | undefined;
   readonly running: number | undefined;
   readonly waiting: number | undefined;
-  /** Requests that are computed at once; of a fleet, by all ready instances that say so. */
+  /** Limit of concurrent requests; for a fleet, over all ready instances that report it. */
   readonly seats: number | undefined;
-  /** Resident, of all processes; pages that they share count in each. */
+  /** Resident memory of all processes; shared pages count in each. */
   readonly memoryBytes: number | undefined;
-  /** Shares, 0 to 1. */
+  /** Shares from 0 to 1. */
   readonly kvUse: number | undefined;
   readonly prefixHits: number | undefined;
   readonly acceptance: number | undefined;
@@ -187,14 +187,14 @@ export interface Load {
   readonly preemptionsPerS: number | undefined;
   /** Tokens whose keys and values were dropped. */
   readonly evictedPerS: number | undefined;
-  /** Prompt tokens that the prefix cache gave, tokens of answers that drafts gave, and tokens of kept answers. */
+  /** Prompt tokens from the prefix cache, answer tokens from drafts, and tokens of kept answers. */
   readonly prefixSavedPerS: number | undefined;
   readonly draftedPerS: number | undefined;
   readonly savedPerS: number | undefined;
-  /** Dollars an hour. */
+  /** Dollars per hour. */
   readonly costPerH: number | undefined;
   readonly savedCostPerH: number | undefined;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly ttft: Quantiles;
   readonly tpot: Quantiles;
   readonly queue: Quantiles;
@@ -209,13 +209,13 @@ function quantiles(before: Histogram, now: Histogram): Quantiles {
 }
 
 /**
- * @param before an earlier reading: rates hold for the time in between
- * @param long a still earlier one, for quantiles and shares, which need more requests
+ * @param before an earlier reading: rates cover the time since then
+ * @param long an even earlier one, for quantiles and shares, which need more requests
  */
 export function loadBetween(before: Reading, now: Reading, long: Reading = before): Load {
   const grown = (from: Reading, key: keyof Counters): number | undefined => {
     const [a, b] = [from.counters[key], now.counters[key]];
-    // A counter that has shrunk belongs to a server that has started again.
+    // A counter that shrank belongs to a restarted server.
     return a === undefined || b === undefined || b < a ? undefined : b - a;
   };
   const rate = (key: keyof Counters): number | undefined => {
@@ -226,7 +226,7 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     const [a, b] = [grown(from, part), grown(from, whole)];
     return a === undefined || b === undefined || b === 0 ? undefined : a / b;
   };
-  // An instance that came, or came again, after the earlier reading has figures since the later one.
+  // An instance that came or returned after the earlier reading has figures since the later one.
   const share = (part: keyof Counters, whole: keyof Counters): number | undefined =>
     shareSince(long, part, whole) ?? shareSince(before, part, whole);
   const hourly = (key: keyof Counters): number | undefined => {

@@ -1,4 +1,4 @@
-/** The server's metrics, in Prometheus' text format, as data. */
+/** The server's metrics in Prometheus' text format, as data. */
 
 export interface Sample {
   readonly name: string;
@@ -10,7 +10,7 @@ const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (NaN|[+-]?Inf|[-+.\d][-+.\deE]*)(
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", '\\"': '"', "\\\\": "\\" };
 
-/** A fleet has thousands of lines, each second while somebody watches: so no list of pairs is made for each. */
+/** Allocates no list of pairs per line: a fleet has thousands of lines, read each second while somebody watches. */
 function labelsOf(text: string): Record<string, string> {
   const labels: Record<string, string> = {};
   LABEL.lastIndex = 0;
@@ -22,9 +22,9 @@ function labelsOf(text: string): Record<string, string> {
 }
 
 /**
- * Lines of another form are left out.
+ * Skips lines of another form.
  *
- * @param isWanted of the names: most lines of a fleet are about other things, and reading their labels takes longest
+ * @param isWanted filter of names: most lines of a fleet are irrelevant, and parsing labels takes longest
  */
 export function parseMetrics(text: string, isWanted: (name: string) => boolean = () => true): readonly Sample[] {
   const samples: Sample[] = [];
@@ -41,7 +41,7 @@ export function parseMetrics(text: string, isWanted: (name: string) => boolean =
   return samples;
 }
 
-/** The sum over all label sets. Undefined: the server has no such metric. */
+/** The sum over all label sets. Undefined: the server lacks the metric. */
 export function sumOf(samples: readonly Sample[], name: string): number | undefined {
   const values = samples.filter((sample) => sample.name === name).map(({ value }) => value);
   return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
@@ -53,12 +53,12 @@ export function maxOf(samples: readonly Sample[], name: string): number | undefi
   return values.length === 0 ? undefined : Math.max(...values);
 }
 
-/** Upper bound of each bucket → how many values are at most that. */
+/** Upper bound of each bucket → number of values up to it. */
 export type Histogram = ReadonlyMap<number, number>;
 
 type Buckets = Map<number, number>;
 
-/** The buckets of each label set: engines of several kinds have other bounds. */
+/** The buckets of each label set, since different engines have different bounds. */
 function bucketsOf(samples: readonly Sample[], name: string): readonly Buckets[] {
   const series = new Map<string, Buckets>();
   for (const { name: own, labels, value } of samples) {
@@ -73,8 +73,8 @@ function bucketsOf(samples: readonly Sample[], name: string): readonly Buckets[]
 }
 
 /**
- * The sum over all label sets. Where one of them lacks a bound, it counts there what it has below, so the sum never
- * shrinks from bound to bound.
+ * The sum over all label sets. A label set without a bound contributes its count at the next lower one, so that the sum
+ * never shrinks from bound to bound.
  */
 export function histogramOf(samples: readonly Sample[], name: string): Histogram {
   const series = bucketsOf(samples, name);
@@ -91,14 +91,14 @@ export function histogramOf(samples: readonly Sample[], name: string): Histogram
 }
 
 /**
- * A quantile of the values between two readings, in the histogram's unit. Within a bucket values are taken to lie
- * evenly, so the error is at most the bucket's width. Undefined: there was none, or the server has started again
- * between the readings.
+ * A quantile of the values between two readings, in the histogram's unit. It assumes an even distribution within a
+ * bucket, so the error is at most the bucket's width. Undefined: no values, or the server restarted between the
+ * readings.
  */
 export function quantileBetween(before: Histogram, now: Histogram, share: number): number | undefined {
   const bounds = [...now.keys()].sort((a, b) => a - b);
   const earlier = [...before].sort(([a], [b]) => a - b);
-  // A bound that is new, from an engine of other bounds, had at least the count of the bound below it.
+  // A new bound, from an engine with other bounds, had at least the count of the bound below it.
   const counts = bounds.map((bound) => now.get(bound)! - (earlier.findLast(([end]) => end <= bound)?.[1] ?? 0));
   const total = counts.at(-1) ?? 0;
   if (total <= 0) return undefined;
@@ -106,7 +106,7 @@ export function quantileBetween(before: Histogram, now: Histogram, share: number
   const i = counts.findIndex((count) => count >= wanted);
   if (i < 0) return undefined;
   const low = i === 0 ? 0 : bounds[i - 1]!;
-  // Values beyond the last bound are known to be that large at least.
+  // Values beyond the last bound have at least its size.
   if (bounds[i] === Number.POSITIVE_INFINITY) return low;
   const below = i === 0 ? 0 : counts[i - 1]!;
   return low + (bounds[i]! - low) * Math.min(1, Math.max(0, (wanted - below) / (counts[i]! - below)));

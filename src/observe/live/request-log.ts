@@ -1,13 +1,13 @@
 /**
- * One line of the log for each request that has ended, at level debug: the row that the inspector shows, so the same id
- * finds it at a gateway, at its engine and in traces.
+ * One log line for each ended request, at level debug: the inspector's row, so that the same id finds the request at a
+ * gateway, at its engine and in traces.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { RequestRow } from "./request-rows.js";
 
 export type RequestLog = (row: RequestRow) => void;
 
-/** undefined: the logger does not write this level, and no row is made for it. */
+/** undefined: the logger does not write this level, so no rows are built for it. */
 export function requestLogOf(logger: RequestLogger): RequestLog | undefined {
   if (logger.isLevelEnabled?.("debug") !== true) return undefined;
   return ({ id, at_ms: _, outcome, ...row }) => {

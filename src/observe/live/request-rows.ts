@@ -1,13 +1,14 @@
 /**
- * The last requests of a server, with the time of each of their parts, for the inspector. Texts of prompts and answers
- * are never kept.
+ * A server's last requests with the times of their parts, for the inspector. Texts of prompts and answers are never
+ * kept.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";
 
 /**
- * running: no answer is complete yet; answered: the client got a whole answer; broken: the answer broke off after its
+ * running: no answer is complete yet; answered: the client got a complete answer; broken: the answer broke off after
+ * its
  * first byte; failed: the client got an error; cancelled: the client left.
  */
 const OUTCOMES = ["running", "answered", "broken", "failed", "cancelled"] as const;
@@ -15,7 +16,7 @@ const OUTCOMES = ["running", "answered", "broken", "failed", "cancelled"] as con
 const count = z.int().nonnegative().optional();
 const milliseconds = z.number().optional();
 
-/** A request as GET /watch/requests shows it. What the server does not know is absent. */
+/** A request in GET /watch/requests. Facts that the server does not know are absent. */
 const requestRow = z.object({
   id: z.string(),
   at_ms: z.number().describe("when the request came, in Unix milliseconds"),
@@ -74,7 +75,7 @@ const EXPECTED: Readonly<Record<keyof Query, string>> = {
   id: `at most ${MOST_IDS} ids`,
 };
 
-/** @param query of the URL @throws invalid_parameter */
+/** @param query the URL's query @throws invalid_parameter */
 export function readQuery(query: URLSearchParams): Query {
   const numberOf = (name: string) => (query.has(name) ? Number(query.get(name) || "NaN") : undefined);
   const failed = query.get("failed");
@@ -91,7 +92,7 @@ export function readQuery(query: URLSearchParams): Query {
   throw new MillraceError("invalid_parameter", `${name}: expected ${EXPECTED[name]}, got ${got}`, { param: name });
 }
 
-/** A request that is remembered. */
+/** A remembered request. */
 interface Note {
   readonly id: string;
   row(): RequestRow;
@@ -99,11 +100,11 @@ interface Note {
 
 const MOST_KEPT = 1000;
 
-/** A client that leaves is no error of the server's. */
+/** A client that leaves is not a failure of the server. */
 const isFailure = ({ outcome, status = 0 }: RequestRow): boolean =>
   outcome === "failed" || outcome === "broken" || (outcome !== "cancelled" && status >= 400);
 
-/** Remembers the last requests, a thousand unless said otherwise, and forgets the oldest for each new one. */
+/** Remembers the last requests, a thousand by default; each new one replaces the oldest. */
 export class RequestRing<N extends Note> {
   readonly #notes: N[] = [];
   #numKept = 0;
@@ -114,7 +115,7 @@ export class RequestRing<N extends Note> {
     this.#notes[this.#numKept++ % this.size] = note;
   }
 
-  /** The newest first. @param isShown further filter */
+  /** Newest first. @param isShown further filter */
   find(query: Query, isShown: (note: N) => boolean = () => true): readonly { note: N; row: RequestRow }[] {
     const found: { note: N; row: RequestRow }[] = [];
     const oldest = Math.max(0, this.#numKept - this.size);

@@ -22,7 +22,7 @@ const numLoads = (store: SeriesStore, name: string, atMs: number, window: Window
 test("in a year of instances that come and go, memory and folder keep their bound, and the newest are there", () => {
   const folder = join(tempTree({}), "parts");
   let store = new SeriesStore(folder);
-  // Two that stay, and others that live a day: in the end more in a week than there is room for.
+  // Two names that stay, and others that last a day: at the end of a week, more than there is room for.
   const namesAt = (atMs: number): string[] => {
     const day = Math.floor((atMs - START) / DAY);
     return ["stays-0", "stays-1", ...Array.from({ length: day < 320 ? 1 : 9 }, (_, i) => `short-${day}-${i}`)];
@@ -44,7 +44,7 @@ test("in a year of instances that come and go, memory and folder keep their boun
   store = new SeriesStore(folder);
   expect(store.keys()).toHaveLength(files.length);
   expect(numLoads(store, "stays-1", end, "week")).toBeGreaterThan(10);
-  // A week later all that has gone is forgotten, whether or not its place is needed.
+  // A week later, all names that left are forgotten, even if their places are not needed.
   store.add(readings(end + 8 * DAY, ["stays-0"]));
   expect([store.keys(), readdirSync(folder)]).toEqual([[instance("stays-0")], [instance("stays-0")]]);
   store.close();

@@ -1,6 +1,6 @@
 /**
- * The histories of a fleet's models and instances, or of its tenants: a fixed number of them, each of a fixed size, in
- * memory and, if asked, in a folder with a file each.
+ * The histories of a fleet's models and instances, or of its tenants: a fixed number of fixed size, in memory and, if
+ * requested, in a folder with a file each.
  */
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,16 +8,16 @@ import { History } from "./history.js";
 import { type HistoryLayout, SERVER_LAYOUT, TENANT_LAYOUT } from "./history-layout.js";
 import { partOf, type Reading } from "./load.js";
 
-/** At 196 kB each (a tenant's: 105 kB) they have 13 MB together (tenants: 7 MB), in memory and on disk. */
+/** At 196 kB each (tenants: 105 kB), they take 13 MB together (tenants: 7 MB), in memory and on disk. */
 export const MOST_SERIES = 64;
-/** A part that is told of gives its place to no other. */
+/** A part keeps its place against others for this long after its last reading. */
 const UNUSED_MS = 60_000;
-/** Most bytes of a file's name. */
+/** Limit of a file name's bytes. */
 const MOST_NAME = 255;
 
 interface SeriesKind {
   readonly layout: HistoryLayout;
-  /** The owner, in words. */
+  /** The owner's name in messages. */
   readonly whose: string;
 }
 
@@ -37,8 +37,8 @@ export class SeriesStore {
   #hasProblem = false;
 
   /**
-   * @param folder which no other server writes; undefined: memory only
-   * @param onProblem called once where the files cannot be used: the figures are in memory then
+   * @param folder a folder that no other server writes; undefined: memory only
+   * @param onProblem called once if the files are unusable: the figures are then in memory
    */
   constructor(
     folder?: string,
@@ -56,9 +56,9 @@ export class SeriesStore {
     }
   }
 
-  /** @param readings by the parts' keys: where there are too many, the first ones count */
+  /** @param readings by the parts' keys; beyond the limit, the first ones count */
   add(readings: ReadonlyMap<string, Reading>): void {
-    // The known ones first, so that none of them looks unused to a new one.
+    // Known parts first, so that none of them looks unused to a new one.
     const isNew = ([key]: readonly [string, Reading]): number => (this.#series.has(key) ? 0 : 1);
     for (const [key, reading] of [...readings].sort((a, b) => isNew(a) - isNew(b))) {
       const history = this.#series.get(key)?.history ?? this.#begin(key, reading.atMs);
@@ -87,13 +87,13 @@ export class SeriesStore {
       this.#files.add(key);
       const history = this.#open(key);
       const newestMs = history.newestMs();
-      // A time to come is that of a clock which was wrong: it keeps no place.
+      // A time in the future comes from a wrong clock, so it keeps no place.
       this.#series.set(key, { history, latestMs: newestMs > Date.now() ? 0 : newestMs });
       if (this.#series.size > MOST_SERIES) this.#forget(this.#oldest()[0]);
     }
   }
 
-  /** @returns undefined: all places are taken by parts that are there */
+  /** @returns undefined if parts that still exist take all places */
   #begin(key: string, nowMs: number): History | undefined {
     if (this.#series.size >= MOST_SERIES) {
       const [oldest, { latestMs }] = this.#oldest();
@@ -126,7 +126,7 @@ export class SeriesStore {
     if (this.#files.delete(key)) rmSync(join(this.#folder!, key), { force: true });
   }
 
-  /** One disk fails for all of them. */
+  /** Called once for all files, since one disk fails for all of them. */
   #warn(text: string): void {
     if (!this.#hasProblem) this.onProblem(`the history of ${this.kind.whose} is kept in memory: ${text}`);
     this.#hasProblem = true;

@@ -25,7 +25,7 @@ function reading(atMs: number, requests: number): Reading {
   return { ...readingOf([], atMs), counters, firstToken: times };
 }
 
-/** Counts of requests by tenant, which tests change. */
+/** Counts of requests by tenant, for tests to change. */
 class Counted implements TenantSource {
   readonly requests = new Map<string, number>();
 
@@ -46,7 +46,7 @@ test("the first requests of a tenant are part of its history, and of what it doe
   expect(loads).toMatchObject([{ atMs: START + 10_000, requestsPerS: 2, tokensInPerS: 80, tokensOutPerS: 40 }]);
   expect(loads[0]!.costPerH).toBeCloseTo(72, 9);
   expect(loads[0]!.ttft.p95).toBeCloseTo(95, 9);
-  // Before the first look is another life of the gateway.
+  // Requests before the first look belong to an earlier run of the gateway.
   expect(watch.now().map(({ name, requestsPerS }) => [name, requestsPerS])).toEqual([
     ["late", 2],
     ["early", 0.5],
@@ -101,7 +101,7 @@ test("a year of tenants that come and go keeps its own bound, in a folder of its
   watch.close();
   watch = new TenantWatch(source, new SeriesStore(folder, undefined, TENANTS));
   expect(watch.find(tenant("stays"))!.read("week", START + 365 * DAY).length).toBeGreaterThan(10);
-  // A file of another kind's layout is none of theirs.
+  // A file with another kind's layout does not count as one of theirs.
   const problems: string[] = [];
   new SeriesStore(folder, (text) => problems.push(text));
   expect(problems).toEqual([expect.stringContaining("the history of models and instances is kept in memory")]);

@@ -1,31 +1,31 @@
-/** The figures of a gateway's tenants: their histories, and the present ones. They are for operators alone. */
+/** The figures of a gateway's tenants: their histories, and the present ones. Only operators may see them. */
 import { EVERY_MS, type History } from "./history.js";
 import { type Load, loadBetween, partOf, type Reading, readingOf } from "./load.js";
 import { SeriesStore, TENANTS } from "./series-store.js";
 
 /** Counts of tenants' requests. */
 export interface TenantSource {
-  /** By the tenants' keys. @param wanted keys; undefined: of all tenants */
+  /** By tenant key. @param wanted keys; undefined: all tenants */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading>;
 }
 
-/** Figures of now are those of this much time: a request counts when it ends, and most tenants have few of them. */
+/** Present figures cover this much time: a request counts at its end, and most tenants have few of them. */
 const NOW_MS = 60_000;
 
 interface Taken {
   readonly atMs: number;
-  /** By the tenants' keys. */
+  /** By tenant key. */
   readonly readings: ReadonlyMap<string, Reading>;
 }
 
-/** A tenant's figures before its first request; without them the tenant's history would lack that request. */
+/** A tenant's figures before its first request; without them, the tenant's history would lack that request. */
 function nothingAt(atMs: number, reading: Reading): Reading {
   const counters = Object.fromEntries(Object.keys(reading.counters).map((name) => [name, 0]));
   return { ...reading, atMs, counters, firstToken: new Map(), perToken: new Map() };
 }
 
 export class TenantWatch {
-  /** Samples of the last minute, the oldest first. */
+  /** Samples of the last minute, oldest first. */
   #taken: readonly Taken[] = [];
 
   constructor(
@@ -33,7 +33,7 @@ export class TenantWatch {
     private readonly series = new SeriesStore(undefined, undefined, TENANTS),
   ) {}
 
-  /** To call as often as the history needs a reading. */
+  /** Call it as often as the history needs a reading. */
   take(atMs: number): void {
     const readings = this.source.readings(atMs);
     const recent = this.#taken.filter((each) => each.atMs >= atMs - NOW_MS - EVERY_MS / 2 && each.atMs < atMs);
@@ -48,7 +48,7 @@ export class TenantWatch {
     this.#taken = [...recent, { atMs, readings }];
   }
 
-  /** @param wanted keys, also of tenants that have no figures now */
+  /** @param wanted keys, including tenants without present figures */
   readings(atMs: number, wanted: readonly string[]): readonly (readonly [key: string, reading: Reading])[] {
     const found = wanted.length === 0 ? undefined : this.source.readings(atMs, new Set(wanted));
     return wanted.map((key) => [key, found?.get(key) ?? readingOf([], atMs)] as const);
@@ -58,17 +58,17 @@ export class TenantWatch {
     return this.series.find(key);
   }
 
-  /** Keys of the tenants that have figures now. */
+  /** Keys of the tenants with present figures. */
   current(): ReadonlySet<string> {
     return new Set(this.#taken.at(-1)?.readings.keys());
   }
 
-  /** Keys of those that have a history. */
+  /** Keys of the tenants with a history. */
   keys(): readonly string[] {
     return this.series.keys();
   }
 
-  /** Over the last minute, the dearest first. */
+  /** Over the last minute, the most expensive first. */
   now(): readonly (Load & { readonly name: string })[] {
     const loads = [...(this.#taken.at(-1)?.readings ?? [])].flatMap(([key, last]) => {
       const first = this.#taken.find(({ readings }) => readings.has(key))!.readings.get(key)!;

@@ -1,11 +1,8 @@
-/**
- * Sums up the report of a measurement in a few numbers, whichever command wrote it: from its JSON to a kind, facts and
- * named figures.
- */
+/** Turns the JSON of any command's measurement report into its kind, facts and named figures. */
 import { z } from "zod";
 import { extremesOf, median } from "../../core/statistics.js";
 
-/** A number of a report; the bounds are of its interval, or the least and largest of several rounds. */
+/** A number in a report; the bounds are those of its interval, or the least and largest of several rounds. */
 interface Figure {
   readonly name: string;
   readonly value: number;
@@ -15,7 +12,7 @@ interface Figure {
 
 export interface ReportFacts {
   readonly kind: ReportKind;
-  /** ISO 8601; absent: the report does not say. */
+  /** ISO 8601; absent: the report has no date. */
   readonly at?: string;
   readonly machine?: string;
   readonly version?: string;
@@ -26,7 +23,7 @@ const MOST_FIGURES = 200;
 const MOST_DEPTH = 5;
 const MOST_NAME = 120;
 
-/** In this order; the first whose schema fits. */
+/** In this order; the first matching schema counts. */
 const KINDS = {
   bench: z.looseObject({ format: z.literal("millrace-bench"), runs: z.array(z.unknown()) }),
   tune: z.looseObject({ format: z.string().regex(/tun/), trials: z.array(z.unknown()) }),
@@ -39,7 +36,7 @@ const KINDS = {
 
 type ReportKind = keyof typeof KINDS;
 
-/** The figures that a report is judged by, which are shown first. */
+/** The most important figures of a report, which are shown first. */
 const HEADLINES: Partial<Record<ReportKind, RegExp>> = {
   tune: /measured$/,
   plan: /outputTokensPerS$/,
@@ -58,13 +55,13 @@ const factsSchema = z.object({
 });
 
 /**
- * Settings and single items of a report, which are no results. Prompts and answers are never shown: only numbers and
- * names are.
+ * Settings and single items of a report, which are not results. Prompts and answers are never shown, only numbers and
+ * names.
  */
 const LEFT_OUT =
   /^(items|requests|prompts|chats|samples|seed|version|versions|machine|options|engine|settings|request|ceilings|launch|trace|steps|numThreads|numCpus|numItems|numOutputTokens)$/;
 
-/** @returns undefined: it is no report of ours */
+/** @returns undefined if the report is not ours */
 export function factsOf(report: unknown): ReportFacts | undefined {
   const kind = (Object.keys(KINDS) as ReportKind[]).find((name) => KINDS[name].safeParse(report).success);
   if (kind === undefined) return undefined;
@@ -82,7 +79,7 @@ export function factsOf(report: unknown): ReportFacts | undefined {
 
 const cut = (text: string): string => text.slice(0, MOST_NAME);
 
-/** A part of a long text keeps all of it in memory, and a copy does not. */
+/** A substring keeps its complete long text in memory; a copy does not. */
 const copied = (name: string): string => (name.length <= MOST_NAME ? name : Buffer.from(cut(name)).toString());
 
 const distribution = z.looseObject({
@@ -107,7 +104,7 @@ const BENCH_FIGURES: readonly (readonly [string, (run: Run) => number | undefine
   ["TPOT p50, ms", ({ metrics }) => metrics.tpotMs?.percentiles.p50],
 ];
 
-/** For each server and cell the median of the rounds that count, with the least and the largest. */
+/** For each server and cell, the median of the valid rounds, with the least and the largest. */
 function benchFigures(report: unknown): Figure[] {
   const runs = KINDS.bench.parse(report).runs.flatMap((run) => runSchema.safeParse(run).data ?? []);
   const groups = new Map<string, Run[]>();
@@ -132,13 +129,13 @@ const nameOf = ({ target, cell }: Run): string => `${target}, ${cell}`;
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 
-/** A pair of numbers, as reports write an interval. */
+/** A pair of numbers, the form of intervals in reports. */
 function boundsIn(value: unknown): Pick<Figure, "low" | "high"> {
   const [low, high] = Array.isArray(value) ? (value as unknown[]) : [];
   return isNumber(low) && isNumber(high) ? { low, high } : {};
 }
 
-/** The numbers of any object, under the names of the way to them. */
+/** The numbers of any object, named by their paths. */
 function numbersIn(value: unknown, path: readonly string[] = []): Figure[] {
   if (isNumber(value)) return [{ name: cut(path.join(" ")), value }];
   if (typeof value !== "object" || value === null || path.length >= MOST_DEPTH) return [];
@@ -151,7 +148,7 @@ function numbersIn(value: unknown, path: readonly string[] = []): Figure[] {
   if (isNumber(all.value) && "low" in estimated) return [{ name: cut(path.join(" ")), value: all.value, ...estimated }];
   return Object.entries(all).flatMap(([name, each]) => {
     if (LEFT_OUT.test(name) || /interval$/i.test(name)) return [];
-    // An interval without a name is that of a comparison's drop.
+    // An interval without a name belongs to a comparison's drop.
     const bounds = boundsIn(all[`${name}Interval`] ?? (name === "drop" ? all.interval : undefined));
     return isNumber(each)
       ? [{ name: cut([...path, name].join(" ")), value: each, ...bounds }]

@@ -32,7 +32,7 @@ async function rowsOf(folder: ReportFolder): Promise<readonly Row[]> {
   return data.toSorted((a, b) => a.name.localeCompare(b.name));
 }
 
-/** As the link of a row says. */
+/** Opens the link of a row. */
 function open(folder: ReportFolder, link: string, change: Readonly<Record<string, string>> = {}): Promise<Response> {
   const { pathname, searchParams } = new URL(link, "http://x/");
   const asked = { id: pathname.split("/")[3]!, ...Object.fromEntries(searchParams), ...change } as Record<

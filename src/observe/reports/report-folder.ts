@@ -1,6 +1,7 @@
 /**
- * The reports in a folder, as the app lists, compares and opens them. They may hold what models wrote, so a page is
- * served as a document that can run nothing, and a file that cannot be read is listed with its error.
+ * The reports in a folder, for the app to list, compare and open. They may hold text from models, so a page is served
+ * as a
+ * document that cannot run code, and an unreadable file is listed with its error.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { constants } from "node:fs";
@@ -17,10 +18,10 @@ const MOST_SEEN = 20_000;
 const MOST_DEPTH = 3;
 const MOST_JSON_BYTES = 16 * 2 ** 20;
 const MOST_PAGE_BYTES = 32 * 2 ** 20;
-/** A link to a page, which a browser opens without a key, is good for so long. */
+/** Validity of a link to a page, which a browser opens without a key. */
 const LINK_MS = 3_600_000;
 
-/** The browser runs, loads and sends nothing for the page, except for the page's own styles and pictures. */
+/** The browser runs, loads and sends nothing for the page, except the page's own styles and pictures. */
 const PAGE_HEADERS = {
   "Content-Type": "text/html; charset=UTF-8",
   "Content-Security-Policy":
@@ -53,7 +54,7 @@ export class ReportFolder {
 
   constructor(private readonly folder: string) {}
 
-  /** The newest first. While it is read, further calls wait for the same list. */
+  /** Newest first. Calls during a reading wait for the same list. */
   async list(): Promise<Response> {
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
@@ -61,7 +62,7 @@ export class ReportFolder {
     return Response.json(listBody(await this.#listing), { headers: { "Cache-Control": "no-store" } });
   }
 
-  /** @param until and @param proof are of a link of the list @throws not_found */
+  /** @param until from a link in the list, like `proof` @throws not_found */
   async page(id: string, until: string, proof: string): Promise<Response> {
     const expected = Buffer.from(this.#proof(id, until));
     const got = Buffer.from(proof);
@@ -93,7 +94,7 @@ export class ReportFolder {
       rows.push(this.#row(file, now.facts, page));
     }
     this.#read = read;
-    // A page whose figures are in no file.
+    // Add pages whose figures are in no file.
     for (const page of pages) if (!shown.has(page)) rows.push(this.#row(page, { kind: "page", figures: [] }, page));
     return rows;
   }
@@ -128,8 +129,9 @@ export class ReportFolder {
 }
 
 /**
- * Whether a page shows the file's content: it has the same name, or is the report of the tuning whose journal the file
- * is.
+ * Whether a page shows the file's content: they have the same name, or the page is the report of the tuning and the
+ * file
+ * its journal.
  */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
@@ -137,7 +139,7 @@ function belongs(page: string, file: string): boolean {
   return name === basename(file, ".json") || (name === "report" && basename(file) === "tune.json");
 }
 
-/** The files that may be reports, the newest first. Links to elsewhere are not followed. @throws not_found */
+/** The possible reports, newest first. Links to other folders are not followed. @throws not_found */
 async function filesIn(folder: string): Promise<readonly Found[]> {
   const found: Found[] = [];
   let numSeen = 0;
@@ -160,18 +162,18 @@ async function filesIn(folder: string): Promise<readonly Found[]> {
   return found.sort((a, b) => b.changedMs - a.changedMs);
 }
 
-/** Undefined: the file is gone since it was listed. */
+/** Undefined if the file has disappeared since it was listed. */
 async function statOf(path: string): Promise<Omit<Found, "path"> | undefined> {
   const stat = await lstat(path).catch(() => undefined);
   return stat?.isFile() ? { bytes: stat.size, changedMs: stat.mtimeMs } : undefined;
 }
 
-/** @throws file_unreadable where it is too large, without reading it */
+/** @throws file_unreadable for a file that is too large, without reading it */
 async function bytesOf(path: string, mostBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const { size } = await file.stat();
-    // A copy of its own, which can go to a thread.
+    // A separate copy, which can be moved to a thread.
     if (size <= mostBytes) return new Uint8Array(await file.readFile());
     throw new MillraceError("file_unreadable", `expected at most ${formatBytes(mostBytes)}, got ${formatBytes(size)}`);
   } finally {

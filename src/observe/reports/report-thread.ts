@@ -1,6 +1,7 @@
 /**
- * The thread that parses reports, one file's bytes for each message: a large file takes seconds, and the gateway's
- * requests go on meanwhile.
+ * The thread that parses reports, one file's bytes per message: a large file takes seconds, while the gateway's
+ * requests
+ * continue.
  */
 import { parentPort } from "node:worker_threads";
 import { MAX_JSON_DEPTH, shapeOf } from "../../core/json-body.js";
@@ -9,8 +10,9 @@ import { factsOf, type ReportFacts } from "./figures.js";
 export type ReadReport = ReportFacts | { readonly error: string };
 
 /**
- * Commas, colons and opening brackets outside of strings: so many take the thread about two seconds. The largest of our
- * benchmarks has 140,000.
+ * Commas, colons and opening brackets outside strings: this many take the thread about two seconds. Our largest
+ * benchmark
+ * report has 140,000.
  */
 const MOST_MARKS = 1_000_000;
 

@@ -1,12 +1,12 @@
-/** The list of reports and the pages of single ones, for a server and a gateway. */
+/** The list of reports and the pages of single reports, for a server and a gateway. */
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { ReportFolder } from "./report-folder.js";
 
 /**
  * @param folder undefined: the operator keeps no reports
- * @param checkReader throws where the list is not for who asks
- * @param remedy how to have a folder
+ * @param checkReader throws if the caller may not read the list
+ * @param remedy the way to get a folder
  */
 export function createReportsApp(folder: string | undefined, checkReader: (c: Context) => void, remedy: string): Hono {
   const reports = folder === undefined ? undefined : new ReportFolder(folder);
@@ -19,7 +19,7 @@ export function createReportsApp(folder: string | undefined, checkReader: (c: Co
     checkReader(c);
     return await kept().list();
   });
-  // The link of the list is the proof that its reader may open it.
+  // A link from the list proves that its reader may open it.
   app.get("/:id/page", async (c) => {
     const { until = "", proof = "" } = c.req.query();
     return await kept().page(c.req.param("id"), until, proof);

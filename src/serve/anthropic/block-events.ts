@@ -1,6 +1,6 @@
 /**
  * An answer's content blocks, complete or as stream events. A block opens before its first delta and closes before the
- * next one opens.
+ * next block opens.
  */
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
@@ -36,7 +36,7 @@ export function contentBlock({ kind, id, name, text }: AnswerItem, hidesThoughts
 export class BlockEvents {
   readonly #hidesThoughts: boolean;
   readonly #items: AnswerItem[] = [];
-  /** The index of the block that was opened last. */
+  /** Index of the last opened block. */
   #index = -1;
   #isOpen = false;
   /** The serialised delta event of the open block, up to its text. */
@@ -56,7 +56,7 @@ export class BlockEvents {
     return text === "" ? begin : `${begin}${this.#deltaHead}${JSON.stringify(text)}}}\n\n`;
   }
 
-  /** Ends the block that is open, if any. */
+  /** Ends the open block, if any. */
   close(): string {
     if (!this.#isOpen) return "";
     this.#isOpen = false;

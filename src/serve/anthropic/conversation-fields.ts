@@ -8,7 +8,7 @@ import { type FieldRules, isEmptyArray, never } from "../openai/fields.js";
 import { integerIn, modelField } from "../openai/schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
 
-/** Blocks are checked by type later, so that the error can name an unsupported type. */
+/** Blocks are checked by type later, so that the error can name the unsupported type. */
 export const anyBlock = z.looseObject({ type: z.string() });
 export type AnyBlock = z.output<typeof anyBlock>;
 
@@ -30,11 +30,11 @@ const jsonFormatField = z.strictObject({ type: z.literal("json_schema"), schema:
 const outputConfigField = z.strictObject({
   effort: z.enum(["low", "medium", "high", "xhigh", "max"]).nullish(),
   format: jsonFormatField.nullish(),
-  // Ignored: the server does not count the cost of all turns of a task.
+  // Ignored: the server does not count a task's cost over all turns.
   task_budget: z.unknown().optional(),
 });
 
-/** Edits of long conversations. The server makes none, and the answer says so. */
+/** Edits of long conversations. The server makes none, and its answer says so. */
 const contextManagementField = z.strictObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() });
 
 export const conversationShape = {
@@ -77,7 +77,7 @@ export function effortOf({ output_config: config }: ConversationFields): Effort 
   return effort === "max" ? "xhigh" : effort;
 }
 
-/** Undefined: the answer has no required form. */
+/** Undefined: the answer's form is free. */
 export function answerFormOf({
   output_config: config,
   output_format: format,
@@ -97,9 +97,9 @@ export function answerFormOf({
 }
 
 /**
- * Variables of the template. Only an explicit setting is passed on; without one, the template's default applies.
+ * Variables of the template. Only an explicit setting is passed on; otherwise the template's default applies.
  * `adaptive` leaves the choice to the model, which may never think. A model that does not mark its thoughts answers
- * without, as Ollama's do: agents ask every model to think.
+ * without, as in Ollama: agents ask every model to think.
  */
 export function thinkingKwargs(
   thinking: ConversationFields["thinking"],

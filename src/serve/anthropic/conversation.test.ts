@@ -163,7 +163,7 @@ describe("fields", () => {
   it("without effect are accepted, others are refused", async () => {
     const neutral = { tools: [], tool_choice: { type: "auto" }, metadata: {}, service_tier: "auto", thinking: null };
     expect((await ask({ messages, ...neutral })).status).toBe(200);
-    // Agents ask every model to think; this one does not mark its thoughts.
+    // Agents ask every model to think; this model does not mark its thoughts.
     const thinking = { type: "enabled", budget_tokens: 1024 };
     expect((await ask({ messages, thinking })).input?.kwargs).toEqual({});
     expect(await refusal({ messages, thinking: { type: "much" } })).toContain(

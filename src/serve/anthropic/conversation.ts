@@ -24,7 +24,7 @@ type Path = readonly PropertyKey[];
 /** Other fields are dropped, because a text model does not read them. */
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
 
-/** A document in plain text. PDF files and addresses are for models that see, and for servers that fetch. */
+/** A plain-text document. PDF files need models that see, and addresses need servers that fetch. */
 const documentBlock = z.object({
   title: z.string().nullish(),
   context: z.string().nullish(),
@@ -81,7 +81,7 @@ function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn):
   };
 }
 
-/** A text with its labels, each in tags of its own, which no label can end: titles come from searched pages. */
+/** A text with its labels, each in tags that the label cannot close: titles come from searched pages. */
 function tagged(
   tag: string,
   labels: Readonly<Record<string, string | null | undefined>>,
@@ -169,7 +169,7 @@ class ConversationReader {
     return texts;
   }
 
-  /** Its parts between tags, as Anthropic's guide to prompts has it: the model sees where a document ends. */
+  /** The document's parts between tags, as in Anthropic's guide to prompts: the model sees where a document ends. */
   #document(block: AnyBlock, path: Path): string {
     const { title, context, source } = parseNested(this.#c, this.#context, documentBlock, block, path);
     const body = source.type === "text" ? [source.data] : this.#texts(source.content, [...path, "source", "content"]);
@@ -231,7 +231,7 @@ export async function planConversation(
   const lastIndex = fields.messages.length - 1;
   let continuesFinalMessage = isPrefilled(messages, `messages[${lastIndex}].content`);
   if (continuesFinalMessage && messages.at(-1)?.content === "") {
-    // An empty assistant message leaves nothing to continue, so it is dropped.
+    // An empty assistant message has nothing to continue, so it is dropped.
     messages.pop();
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;

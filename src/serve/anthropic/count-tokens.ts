@@ -1,4 +1,4 @@
-/** POST /v1/messages/count_tokens: the tokens of the prompt that /v1/messages would make. */
+/** POST /v1/messages/count_tokens: the number of tokens in the prompt that /v1/messages would build. */
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";

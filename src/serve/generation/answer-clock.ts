@@ -1,12 +1,12 @@
-/** How long the parts of an answer took, from its updates, for APIs that say so in their answers. */
+/** Times of an answer's parts, from its updates, for APIs that report them. */
 import type { GenerationUpdate } from "./generation.js";
 
 export interface AnswerTimes {
-  /** Milliseconds from the request to the answer's end, or to now. */
+  /** Milliseconds from the request to the answer's end, or so far. */
   readonly totalMs: number;
   /** From admission by the engine to the first token. */
   readonly promptMs: number;
-  /** From the first token to the answer's end, or to now. */
+  /** From the first token to the answer's end, or so far. */
   readonly answerMs: number;
 }
 
@@ -14,7 +14,7 @@ export class AnswerClock {
   #queueMs = 0;
   #firstAtMs: number | undefined;
 
-  /** @param startMs `performance.now()` when the request came */
+  /** @param startMs `performance.now()` at the request's arrival */
   constructor(private readonly startMs: number) {}
 
   update({ queueMs, numNewTokens }: Pick<GenerationUpdate, "queueMs" | "numNewTokens">): void {

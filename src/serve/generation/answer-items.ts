@@ -1,5 +1,5 @@
 /**
- * The items of an answer, for APIs that list them: each run of content or reasoning, and each tool call. Whole and
+ * The items of an answer, for APIs that list them: each run of content or reasoning, and each tool call. Complete and
  * streamed answers share this code.
  */
 import { randomUUID } from "node:crypto";
@@ -7,7 +7,7 @@ import type { AnswerPart } from "../../text/answer/answer-part.js";
 
 export interface AnswerItem {
   readonly kind: "content" | "reasoning" | "call";
-  /** Unique; APIs put their own prefix before it. */
+  /** Unique, without the API's prefix. */
   readonly id: string;
   /** The function's name in a call; empty otherwise. */
   readonly name: string;
@@ -21,7 +21,7 @@ export function newItem(kind: AnswerItem["kind"], name = ""): AnswerItem {
   return { kind, id: randomUUID().replaceAll("-", ""), name, text: "", logprobs: [] };
 }
 
-/** The text that a part adds to its item. */
+/** The text that the part adds to its item. */
 export function textOfPart(part: AnswerPart): string {
   return part.kind === "call" ? "" : part.text;
 }
@@ -37,7 +37,7 @@ export function addPart(items: AnswerItem[], part: AnswerPart): boolean {
   return isNew;
 }
 
-/** An update in parts; text that is not split becomes one part of content. */
+/** An update's parts; unsplit text becomes one part of content. */
 export function partsOf(news: { readonly text: string; readonly parts: readonly AnswerPart[] | undefined }) {
   if (news.parts !== undefined) return news.parts;
   return news.text === "" ? [] : [{ kind: "content", text: news.text } as const];

@@ -1,4 +1,4 @@
-/** What published templates show of their models, and that calls as they write them are read back. */
+/** The formats that published templates reveal, and the parsing of calls in these formats. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -23,7 +23,7 @@ function load(file: string): ChatTemplate {
 
 type Facts = readonly [file: string, takesTools: boolean, format: string | undefined, thoughts: string | undefined];
 
-/** Those whose file is in the folder. */
+/** The models whose file is in the folder. */
 const FACTS: readonly Facts[] = (
   [
     ["Qwen-Qwen2.5-7B-Instruct", true, "hermes", undefined],
@@ -68,7 +68,7 @@ describe.skipIf(!isPresent)("published templates (needs fixtures/templates)", ()
   )("%s: its own calls are read back", (file) => {
     const chatTemplate = load(file);
     const toolCalls = readChatFormat({ tokenizer: fakeTokenizer, chatTemplate }).toolCalls as ToolCallFormat;
-    // As a conversation's first call has it.
+    // The id of a conversation's first call.
     const id = toolCalls.templateCallId?.("abcdefghi", "weather", 0) ?? "abcdefghi";
     const call = { id, type: "function", function: { name: "weather", arguments: '{"city": "Paris"}' } };
     const messages = [

@@ -1,7 +1,4 @@
-/**
- * How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is
- * created.
- */
+/** How the model reasons and calls tools, read from its chat template and vocabulary when the server is created. */
 
 import type { CallSyntax } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
@@ -19,31 +16,33 @@ import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 export interface ChatFormat {
   /** The prompt may have tools. */
   readonly takesTools: boolean;
-  /** The template of tools for the system message; undefined: the chat template prints them, or no prompt has them. */
+  /**
+   * The template of tools for the system message; undefined: the chat template prints them, or prompts have no tools.
+   */
   readonly toolsTemplate: ChatTemplate | undefined;
-  /** undefined: no parser knows the format of the model's calls. */
+  /** undefined: the model's call format has no parser here. */
   readonly toolCalls: CallSyntax | undefined;
-  /** Answers are messages in Harmony (gpt-oss), with reasoning and calls among them. */
+  /** Answers are messages in Harmony (gpt-oss), including reasoning and calls. */
   readonly isHarmony: boolean;
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;
-  /** The markers around reasoning in an answer's text; undefined: there are none, or Harmony's channels. */
+  /** The markers around reasoning in an answer's text; undefined: the model has none, or uses Harmony's channels. */
   readonly reasoningMarkers: ReasoningMarkers | undefined;
   readonly reasoningTokenIds: ReadonlySet<number>;
-  /** Those markers as tokens; undefined: they are not one token each, or there are none. */
+  /** The same markers as tokens; undefined: they are not one token each, or absent. */
   readonly thoughtTokens: ThoughtTokens | undefined;
-  /** The markers of calls and reasoning that are special tokens: ordinary text cannot produce them. */
+  /** The markers of calls and reasoning that are special tokens, which ordinary text cannot contain. */
   readonly specialMarkers: ReadonlySet<string>;
-  /** The template's own names of the argument that turns thoughts on or off. */
+  /** The template's own names for the argument that turns thoughts on or off. */
   readonly thinkingSwitches: readonly string[];
-  /** The template reads the argument `thinking_budget`, as Seed-OSS's does. */
+  /** The template reads the argument `thinking_budget`, as in Seed-OSS. */
   readonly hasThinkingBudget: boolean;
 }
 
 interface ThoughtTokens {
   readonly openId: number;
   readonly closeId: number;
-  /** Tokens of white space, which may stand before a thought. */
+  /** Tokens of white space, which may precede a thought. */
   readonly blankIds: ReadonlySet<number>;
 }
 
@@ -54,7 +53,7 @@ export interface ChatFormatSource {
   readonly reasoningParser?: ReasoningParserName | undefined;
 }
 
-/** The ids of the texts that are a single token. */
+/** The ids of texts that are a single token. */
 function tokenIdsOf(tokenizer: Tokenizer, texts: readonly string[]): Set<number> {
   const encoded = texts.map((text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: true }));
   return new Set(encoded.flatMap((ids) => (ids.length === 1 ? ids : [])));
@@ -67,7 +66,7 @@ function thoughtTokensOf(tokenizer: Tokenizer, texts: readonly string[]): Though
   return {
     openId,
     closeId,
-    // To find them all vocabulary is read, which waits for the first request with a bound.
+    // Lazy, since it reads the complete vocabulary: only requests with a bound need it.
     get blankIds() {
       blankIds ??= blankIdsOf(tokenizer);
       return blankIds;
@@ -81,7 +80,7 @@ export const THINKING_SWITCHES = ["enable_thinking", "thinking"] as const;
 const TAGS = /\{#.*?#\}|\{[{%].*?[%}]\}/gs;
 const STRINGS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
 
-/** Whether a template reads a variable of the name: in its tags, outside comments, texts and attributes. */
+/** Whether a template reads a variable of this name in its tags, outside comments, texts and attributes. */
 function readsVariable(source: string, name: string): boolean {
   const isRead = new RegExp(`(?<![\\w.])${name}(?!\\w)`);
   const tags = source.match(TAGS) ?? [];
@@ -101,7 +100,7 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const areTokens = (texts: readonly string[]): boolean => tokenIdsOf(tokenizer, texts).size === texts.length;
   const thought = isHarmony ? undefined : reasoningMarkers(reasoningParser, source, areTokens);
   const thoughtTexts = thought === undefined ? [] : markerTexts(thought);
-  // A template shows that by trials, which wait for the first request with tools.
+  // Lazy, since it takes trials of the template: only requests with tools need it.
   const printsTools = (): boolean => model.chatTemplate?.takesTools ?? /\btools\b/.test(source);
   let ofTools: ChatTemplate | undefined;
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));

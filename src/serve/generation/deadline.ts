@@ -1,4 +1,4 @@
-/** The time that a request allows for its answer. */
+/** A request's time limit for its answer. */
 import { MillraceError } from "../../core/errors.js";
 
 export interface Deadline {

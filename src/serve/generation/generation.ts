@@ -1,6 +1,6 @@
 /**
  * Runs one engine request and turns its token ids into text: decoding, stop strings, positions of log-probabilities,
- * parts of the answer, and its end. Streamed and whole answers both use this class, so they cannot differ.
+ * parts of the answer, and its end. Streamed and complete answers both use this class, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
@@ -19,20 +19,20 @@ export type { ScoredToken };
 /** How an answer is split into reasoning, content and calls. */
 export interface AnswerReading {
   readonly openReader: () => PartReader;
-  /** Special tokens whose text the reader needs. */
+  /** Special tokens whose text the reader uses. */
   readonly keptTokenIds: ReadonlySet<number>;
 }
 
-/** A request to the engine, and how its tokens become text. */
+/** A request to the engine, and the rules that turn its tokens into text. */
 export interface GenerationRequest {
   /** Submitted unchanged. */
   readonly engineRequest: EngineRequest;
   readonly stopStrings: readonly string[];
-  /** Whether the output ends with the stop string, or with the stop token's text, or before it. */
+  /** Whether the output includes the stop string or the stop token's text, or ends before it. */
   readonly isStopIncluded: boolean;
-  /** Whether special tokens' texts are part of the output. */
+  /** Whether the output includes special tokens' texts. */
   readonly keepSpecial: boolean;
-  /** Updates carry the ids of their tokens. */
+  /** Updates contain the ids of their tokens. */
   readonly reportsTokenIds?: boolean;
   /** Absent: the answer is plain text and is not split. */
   readonly reading?: AnswerReading | undefined;
@@ -48,16 +48,17 @@ export interface GenerationEnd {
 export interface GenerationUpdate {
   /** New text; may be empty while characters or a possible stop string are incomplete. */
   readonly text: string;
-  /** The new text in parts; undefined where answers are not split. */
+  /** The new text in parts; undefined for unsplit answers. */
   readonly parts: readonly AnswerPart[] | undefined;
   /**
-   * One for each new token, tokens of a removed stop string included; empty unless the request asked for
+   * One for each new token, including tokens of a removed stop string; empty unless the request asked for
    * log-probabilities.
    */
   readonly scored: readonly ScoredToken[];
   /**
-   * The scored tokens whose texts form the content; of the last one only a part if a stop string begins within it. They
-   * come with the update that has their text.
+   * The scored tokens whose texts form the content, including a token whose text is cut by a stop string. They come
+   * with
+   * the update that has their text.
    */
   readonly said: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
@@ -75,7 +76,7 @@ export interface GenerationUpdate {
 
 export interface GenerationListener {
   onUpdate(update: GenerationUpdate): void;
-  /** The last call: no update follows. */
+  /** The last call: no updates follow. */
   onError(error: MillraceError): void;
 }
 
@@ -115,7 +116,7 @@ export class Generation {
         : new StopStringMatcher(request.stopStrings, { includeStop: request.isStopIncluded });
   }
 
-  /** Throws the error of a request that the engine refuses at once. */
+  /** Throws if the engine refuses the request at once. */
   start(engine: Engine): void {
     this.#handle = engine.submit(this.#request.engineRequest, {
       onOutput: (output) => this.#acceptSafely(output),
@@ -123,7 +124,7 @@ export class Generation {
     });
   }
 
-  /** No update or error is reported afterwards. */
+  /** No updates or errors follow. */
   abort(): void {
     this.#isOver = true;
     this.#handle?.abort();
@@ -133,7 +134,7 @@ export class Generation {
     return this.#numTokens;
   }
 
-  /** Output tokens that belong to reasoning; undefined where the answer is not split. */
+  /** Output tokens of reasoning; undefined for unsplit answers. */
   get numReasoningTokens(): number | undefined {
     return this.#reader === undefined ? undefined : this.#numReasoningTokens;
   }
@@ -144,9 +145,7 @@ export class Generation {
     this.#listener.onError(error);
   }
 
-  /**
-   * A faulty output, such as a token without text, ends this request. An error thrown from here would end the process.
-   */
+  /** A faulty output, such as a token without text, ends this request. An error thrown here would end the process. */
   #acceptSafely(output: EngineOutput): void {
     try {
       this.#accept(output);
@@ -213,12 +212,12 @@ export class Generation {
     });
   }
 
-  /** The reader needs no more tokens, as after the single call that the request allows. */
+  /** The reader needs no more tokens, for instance after the only call that the request allows. */
   get #isRead(): boolean {
     return this.#reader?.isComplete === true;
   }
 
-  /** A token is one of the reasoning's if the text before it or behind it is, so markers are, too. */
+  /** A token counts as reasoning if the text before or after it does, so markers count too. */
   #readToken(text: string): void {
     const isReasoning = () => this.#reader?.isReasoning === true;
     const wasReasoning = isReasoning();
@@ -252,7 +251,7 @@ export class Generation {
     return text === "" ? { text, matched: undefined } : this.#matcher.push(text);
   }
 
-  /** The engine has finished: incomplete characters become U+FFFD, and text held back for a stop string is released. */
+  /** At the engine's end, incomplete characters become U+FFFD, and text held back for a stop string is released. */
   #finish(): { readonly text: string; readonly matched: string | undefined } {
     const rest = this.#decode(this.#decoder.flush());
     this.#saidTokens?.pushText(rest);

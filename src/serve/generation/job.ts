@@ -1,4 +1,4 @@
-/** All the generations of one HTTP request: submitted together, measured, and ended together. */
+/** All generations of one HTTP request: submitted, measured and ended together. */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
@@ -17,14 +17,14 @@ interface JobContext {
 /** The figures of the answer's `usage`; arrays are indexed like the job's requests. */
 export interface JobTotals {
   readonly numOutputTokens: number;
-  /** undefined where answers are not split. */
+  /** undefined for unsplit answers. */
   readonly numReasoningTokens: number | undefined;
   readonly numCachedTokens: readonly number[];
-  /** Tokens whose keys and values were evicted before the answers ended; 0: the answers saw all of their context. */
+  /** Tokens whose keys and values were evicted before the answers ended; 0: the answers saw their complete context. */
   readonly numEvictedTokens: number;
 }
 
-/** A field of `usage`: the answer has not seen all of its context. */
+/** A field of `usage` for answers that did not see their complete context. */
 export const evictedField = ({ numEvictedTokens }: JobTotals) =>
   numEvictedTokens === 0 ? {} : { kv_evicted_tokens: numEvictedTokens };
 
@@ -74,7 +74,7 @@ export class Job {
   }
 
   /**
-   * Submits all requests or none: when the engine refuses one, the earlier ones are aborted and the refusal is thrown.
+   * Submits all requests or none: if the engine refuses one, the earlier ones are aborted and the refusal is thrown.
    */
   start(): void {
     try {
@@ -82,20 +82,20 @@ export class Job {
       for (const generation of this.#generations) generation.start(this.#context.engine);
       if (leftMs !== undefined) this.#timer = setTimeout(() => this.#expire(), leftMs);
     } catch (thrown) {
-      // A refused request never ran, so it is not counted as finished.
+      // A refused request never runs, so it does not count as finished.
       for (const generation of this.#generations) generation.abort();
       this.#open.clear();
       throw toMillraceError(thrown);
     }
   }
 
-  /** Ends all generations, as when the client disconnects. Safe at any time. */
+  /** Ends all generations, for instance when the client disconnects. Safe at any time. */
   abort(): void {
     this.#note.cancelled();
     this.#endAll("abort");
   }
 
-  /** Throws when the deadline has passed before submission, as after a slow body. */
+  /** Throws if the deadline passes before submission, for instance during a slow body. */
   #timeLeftMs(): number | undefined {
     const { arrivedAtMs, timeoutMs } = this.#deadline;
     if (timeoutMs === undefined) return undefined;

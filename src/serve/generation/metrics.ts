@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are measured here, at the HTTP layer; the
- * engine measures the time in its queue.
+ * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. This HTTP layer measures the times; the engine
+ * measures the time in its queue.
  */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -27,12 +27,12 @@ interface RequestTimes {
   readonly numPromptTokens: number;
   readonly numCachedTokens: number;
   readonly numTokens: number;
-  /** Tokens that were drafted: a step without drafts yields one. */
+  /** Number of drafted tokens: a step without drafts yields one token. */
   readonly numDraftTokens: number;
 }
 
 /**
- * Measures one generation. Only the first call of `onEnd` counts. It holds numbers only, so that it may outlive its
+ * Measures one generation. Only the first call of `onEnd` counts. Contains only numbers, so that it may outlive its
  * request.
  */
 export interface RequestTimer {
@@ -129,7 +129,7 @@ function registerEngineMetrics(registry: Registry, engine: Engine): void {
       name: `millrace:${name}`,
       help,
       registers: [registry],
-      // The engine owns the count; the metric shows it.
+      // The engine keeps the count; the metric shows it.
       collect: () => {
         counter.reset();
         counter.inc(value(engine.stats()));
@@ -196,7 +196,7 @@ class Timer implements RequestTimer {
   readonly #numPromptTokens: number;
   readonly #maxTokens: number;
   readonly #arrivedAtMs: number;
-  /** The engine's queue time begins here; the time before went into reading the body and making the prompt. */
+  /** The engine's queue time begins here; earlier time went into reading the body and building the prompt. */
   readonly #submittedAtMs = performance.now();
   #firstTokenAtMs: number | undefined;
   #lastTokenAtMs: number | undefined;

@@ -1,4 +1,4 @@
-/** GET /watch/requests of an engine's server: each request with its parts, which sum up to the whole. */
+/** GET /watch/requests of an engine's server: each request with its parts, whose sum is the total. */
 import { afterEach, expect, it } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { type RequestRow, requestRows } from "../../observe/live/request-rows.js";
@@ -50,10 +50,10 @@ it("has whole answers and streams, with tokens and times that sum up", async () 
     expect(row.ttft_ms).toBeCloseTo(sum - row.decode_ms!, 6);
     for (const name of PARTS) expect(row[name], name).toBeGreaterThanOrEqual(0);
     expect(row.at_ms).toBeGreaterThanOrEqual(beforeMs);
-    // The two clocks are read apart, and one of them in whole milliseconds.
+    // The two clocks are read separately, one of them in whole milliseconds.
     expect(row.at_ms + row.total_ms!).toBeLessThanOrEqual(afterMs + 2);
   }
-  // One prompt with two answers is one prompt.
+  // One prompt with two answers counts as one prompt.
   const { usage } = JSON.parse(answer) as { usage: { prompt_tokens: number } };
   expect(whole!.prompt_tokens).toBe(usage.prompt_tokens);
   expect(JSON.stringify(await rows())).not.toContain("secret");

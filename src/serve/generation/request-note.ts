@@ -1,5 +1,5 @@
 /**
- * The server's record of one request: where its time went, its counts and its end. It holds no text, so that no text
+ * The server's record of one request: the times of its parts, its counts and its end. It has no text, so that no text
  * outlives its request.
  */
 import type { MillraceError } from "../../core/errors.js";
@@ -12,25 +12,25 @@ interface NoteStart {
   readonly path: string;
   readonly model: string;
   readonly tenant: string;
-  /** `performance.now()` when the request came. */
+  /** `performance.now()` at the request's arrival. */
   readonly startMs: number;
 }
 
 type Figures = Partial<RequestRow>;
 
 export class RequestNote {
-  /** Unix milliseconds of the start, which is before the note was made. */
+  /** Unix milliseconds of the start, which precedes this note's creation. */
   readonly #atMs: number;
   readonly #start: NoteStart;
-  /** While the request runs. */
+  /** Set while the request runs. */
   #timers: readonly RequestTimer[] = [];
-  /** One of these timers for each prompt. */
+  /** One timer per prompt. */
   #prompts: readonly RequestTimer[] = [];
   #outcome: Outcome = "running";
   #end: Figures = {};
   #isKept = false;
 
-  /** @param log gets the row of the request when it ends, if it is kept */
+  /** @param log called with the request's row at its end, if the row is kept */
   constructor(
     start: NoteStart,
     private readonly log?: RequestLog,
@@ -53,14 +53,14 @@ export class RequestNote {
     this.#isKept = true;
   }
 
-  /** The engine has the request. @param prompts timers of its prompts, where one prompt may have several answers */
+  /** The engine has the request. @param prompts one timer per prompt, since a prompt may have several answers */
   submitted(timers: readonly RequestTimer[], prompts: readonly RequestTimer[]): void {
     if (this.#outcome !== "running") return;
     this.#timers = timers;
     this.#prompts = prompts;
   }
 
-  /** @param finishReason absent: the answer needed no tokens */
+  /** @param finishReason absent: an answer without tokens */
   answered(finishReason?: string): void {
     this.#ended("answered", { status: 200, ...(finishReason === undefined ? {} : { finish_reason: finishReason }) });
   }

@@ -5,42 +5,42 @@ import type { AnswerPart } from "../../text/answer/answer-part.js";
 /** One output token with its log-probability. */
 export interface ScoredToken {
   readonly logprob: TokenLogprob;
-  /** Offset of the token's text in the output, in code points. */
+  /** Start of the token's text in the output, in code points. */
   readonly textOffset: number;
 }
 
-/** Places are counted from the beginning of the output. */
+/** A range, counted from the beginning of the output. */
 interface Place {
   readonly start: number;
   readonly end: number;
 }
 
 export class SaidTokens {
-  /** Text that may still turn out to be a stop string, a marker, or white space around one. */
+  /** Text that may still become a stop string, a marker, or white space around one. */
   #text = "";
-  /** Where #text begins. */
+  /** Offset of #text. */
   #start = 0;
-  /** Where the text without stop strings ends. */
+  /** End of the text that is known to have no stop string. */
   #freeEnd = 0;
   readonly #waiting: (Place & { readonly scored: ScoredToken })[] = [];
   #said: ScoredToken[] = [];
   #lastKind: AnswerPart["kind"] = "content";
 
-  /** @param text the characters that the token has completed; an unfinished one comes with a later token */
+  /** @param text the characters that the token completes; an unfinished one comes with a later token */
   push(scored: ScoredToken, text: string): void {
     const start = this.#start + this.#text.length;
     this.pushText(text);
     this.#waiting.push({ scored, start, end: start + Math.max(text.length, 1) });
   }
 
-  /** Text without a token, as at the end of an unfinished character. */
+  /** Adds text without a token, such as an unfinished character's end. */
   pushText(text: string): void {
     this.#text += text;
   }
 
   /**
-   * @param text the text that comes next in the answer
-   * @param parts parts that the answer's reader has split off so far; undefined: all is content
+   * @param text the next text of the answer
+   * @param parts parts that the answer's reader has split off so far; undefined: all text is content
    */
   free(text: string, parts: readonly AnswerPart[] | undefined): void {
     const start = this.#freeEnd;
@@ -49,7 +49,7 @@ export class SaidTokens {
     else this.#settleParts(parts);
   }
 
-  /** The tokens that have become certain since the last call. */
+  /** The tokens that became certain since the last call. */
   take(): readonly ScoredToken[] {
     const said = this.#said;
     this.#said = [];
@@ -57,8 +57,8 @@ export class SaidTokens {
   }
 
   /**
-   * Parts follow each other in the text. Content that goes on is at the text's beginning, even if what the reader holds
-   * back behind it is the same; other parts come behind a marker, which the search from the end leaves alone.
+   * Parts follow each other in the text. Continued content is at the text's beginning, even if the text that the reader
+   * holds back after it is equal; other parts follow a marker, so their search starts at the end.
    */
   #settleParts(parts: readonly AnswerPart[]): void {
     const start = this.#start;

@@ -1,5 +1,5 @@
 /**
- * Seeds of requests: the client's own, or one drawn on arrival, so that every retry uses the same seed (exactness rule
+ * Seeds of requests: the client's own, or one drawn at arrival, so that every retry uses the same seed (exactness rule
  * E5).
  */
 import { randomBytes } from "node:crypto";
@@ -10,7 +10,7 @@ export type SeedSource = () => bigint;
 
 export const randomSeed: SeedSource = () => randomBytes(8).readBigUInt64LE();
 
-/** The k-th request without a seed after start always gets the same one (`--seed`). */
+/** The k-th request without a seed after start always gets the same seed (`--seed`). */
 export function seedsFrom(serverSeed: bigint): SeedSource {
   let numDrawn = 0;
   return () => choiceSeed(serverSeed, ++numDrawn);
@@ -19,7 +19,7 @@ export function seedsFrom(serverSeed: bigint): SeedSource {
 /** The seed of each choice, by its index among all choices of a request. */
 export type ChoiceSeeds = (choice: number) => bigint;
 
-/** Each choice has a seed of its own. */
+/** Gives each choice its own seed. */
 export function choiceSeeds(seed: number | undefined, draw: SeedSource): ChoiceSeeds {
   const first = seedOf(seed, draw);
   return (choice) => choiceSeed(first, choice);

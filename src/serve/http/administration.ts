@@ -1,5 +1,5 @@
 /**
- * Paths that need the administrator's key: the models on this machine's disk, under /admin and in Ollama's API, and the
+ * Paths that need the administrator's key: the models on this machine's disk, under /admin and in Ollama's API, and
  * reports.
  */
 import type { Hono } from "hono";
@@ -12,7 +12,7 @@ import { isAdministrator } from "./sign-in.js";
 const REPORTS_REMEDY = "it needs --reports and the name of a folder at its start";
 export const ADMIN_KEY_REMEDY = "start the server with --admin-key";
 
-/** Throws not_found where the server has no such key, and invalid_api_key. */
+/** Throws not_found if the server has no such key, and invalid_api_key. */
 export const checkAdministrator = (c: AppContext, adminKey: string | undefined): void =>
   assertAdminKey(adminKey, c.req.header("Authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
 

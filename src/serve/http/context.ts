@@ -1,5 +1,5 @@
 /**
- * Shared by every route: the engine, the tokenizer, the options, the limits, and the variables that Hono carries with a
+ * Shared by every route: the engine, the tokenizer, the options, the limits, and the variables that Hono keeps with a
  * request.
  */
 
@@ -34,32 +34,33 @@ import type { SeedSource } from "../generation/seeds.js";
 
 /** The part of a chat template that HTTP needs; `ChatTemplate` of src/text implements it. */
 export interface ChatRenderer {
-  /** The template's text, which shows whether the model supports tools and reasoning; absent = neither. */
+  /** The template's text, which shows whether the model supports tools and reasoning; absent: it supports neither. */
   readonly source?: string;
-  /** Whether the template prints tools; absent: its text tells. */
+  /** Whether the template prints tools; absent: judged by its text. */
   readonly takesTools?: boolean;
   /** Whether the template prints the calls of earlier messages; absent: it does. */
   readonly printsCalls?: boolean;
-  /** The template for conversations without tools, where the model has a separate one. */
+  /** The template for conversations without tools, for models with a separate one. */
   readonly plainSource?: string;
   render(input: ChatTemplateInput): string;
 }
 
 export interface ServeLimits {
-  /** Parsing JSON blocks every stream meanwhile: one second for the slowest 8 MiB. */
+  /** Parsing JSON blocks every stream, for one second with the slowest 8 MiB. */
   readonly maxBodyBytes: number;
   /** Longest text of /tokenize, in UTF-16 units; the context length does not bound it. */
   readonly maxTokenizeLength: number;
-  /** Time allowed to receive the full request body after its headers. */
+  /** Time limit for receiving the complete request body after its headers. */
   readonly bodyTimeoutMs: number;
   /**
-   * Unsent bytes that one stream may buffer, beside the longest text written at once. The engine cannot be paused for
-   * one reader, so a request beyond this limit is aborted and its connection cut.
+   * Unsent bytes that one stream may buffer, in addition to the longest single write. The engine cannot pause for one
+   * reader, so beyond this limit the request is aborted and its connection cut.
    */
   readonly maxBufferedBytes: number;
   /**
-   * Closes stalled connections (unsent bytes, and a client that reads nothing) and connections without a request after
-   * this long.
+   * Time after which stalled connections (unsent bytes, and a client that reads nothing) and connections without a
+   * request
+   * are closed.
    */
   readonly stalledClientTimeoutMs: number;
   readonly maxChoices: number;
@@ -87,19 +88,19 @@ export interface AppOptions {
   readonly asyncTokenizer?: AsyncTokenizer;
   /** undefined: the model has no template, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
-  /** Arguments of the template that requests may replace. */
+  /** Arguments of the template that requests may override. */
   readonly templateDefaults?: Readonly<Record<string, unknown>> | undefined;
-  /** Texts to put before others, in embedding models that have them. */
+  /** Texts to put before inputs, for embedding models that have them. */
   readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** Values for fields that a request leaves out; the API's own defaults apply to fields that are absent here too. */
   readonly samplingDefaults?: SamplingDefaults;
-  /** Names that requests may give the model; the first one is shown in answers. */
+  /** Names that requests may use for the model; answers show the first. */
   readonly modelNames: readonly [string, ...string[]];
-  /** Any of these opens /v1/*, /tokenize and /detokenize; empty = no key needed. */
+  /** Any of these opens /v1/*, /tokenize and /detokenize; empty: no key needed. */
   readonly apiKeys: readonly string[];
   /** Requests share cached prefixes only with requests of the same key. */
   readonly isolatesApiKeys?: boolean;
-  /** The engine's policy; fcfs when absent. */
+  /** The engine's policy; fcfs if absent. */
   readonly schedulingPolicy?: SchedulingPolicyName;
   /** Opens /admin; undefined: there is no /admin. */
   readonly adminKey?: string | undefined;
@@ -112,25 +113,24 @@ export interface AppOptions {
   readonly limits: ServeLimits;
   readonly logger: RequestLogger;
   readonly unknownFields: UnknownFields;
-  /** The format of tool calls in answers; auto (the default) = as the template shows. */
+  /** The format of tool calls in answers; auto (the default): as the template shows. */
   readonly toolCallParser?: ToolCallParserName | undefined;
   /**
-   * Whether reasoning is split from answers; auto (the default) = where the template or the vocabulary has markers for
-   * it.
+   * Whether reasoning is split from answers; auto (the default): if the template or the vocabulary has markers for it.
    */
   readonly reasoningParser?: ReasoningParserName | undefined;
   /** Bounds of the responses that /v1/responses stores. */
   readonly responseLimits?: StoreLimits;
-  /** Keeps the dashboard's figures; in memory when absent. */
+  /** Stores the dashboard's figures; in memory if absent. */
   readonly history?: History;
   readonly events?: EventLog;
   /** Latency targets of the dashboard. */
   readonly targets?: LatencyTargets | undefined;
-  /** Draws seeds for requests without one; random when absent. */
+  /** Draws seeds for requests without one; random if absent. */
   readonly drawSeed?: SeedSource;
 }
 
-/** Everything needed to make a request's prompt. A gateway has it too, without an engine. */
+/** Everything for building a request's prompt. A gateway has it too, without an engine. */
 export interface PromptContext
   extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "templateDefaults" | "unknownFields" | "logger"> {
   readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };
@@ -139,7 +139,7 @@ export interface PromptContext
   readonly limits: Pick<ServeLimits, "maxSequencesPerRequest">;
 }
 
-/** Everything needed to make the engine's request. */
+/** Everything for building the engine's request. */
 export interface PlanContext extends PromptContext, Pick<AppOptions, "samplingDefaults"> {
   readonly engine: {
     readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize" | "numKvBlocks" | "blockSize">;
@@ -158,7 +158,7 @@ export interface ServeContext extends AppOptions {
   readonly requests: RequestRing<RequestNote>;
   readonly requestLog?: RequestLog | undefined;
   readonly version: string;
-  /** Unix seconds at which this server was created; shown as the model's `created`. */
+  /** Unix seconds of this server's creation; shown as the model's `created`. */
   readonly createdAtSeconds: number;
   readonly lifecycle: Lifecycle;
   /** The responses that /v1/responses stores between requests. */
@@ -167,12 +167,12 @@ export interface ServeContext extends AppOptions {
   readonly sessions: Sessions;
 }
 
-/** Whether the server accepts requests, and why not. */
+/** Whether the server accepts requests; if not, why. */
 export interface Lifecycle {
   isDraining: boolean;
   /** Ends endless streams, such as /kv_events, which a draining server would wait for forever. */
   readonly endless: Set<() => void>;
-  /** The error that the engine died of; undefined while it runs. */
+  /** The error that ended the engine; undefined while it runs. */
   engineFailure: Error | undefined;
 }
 
@@ -185,7 +185,7 @@ export interface AppEnv {
     dialect: ErrorDialect;
     /** The path of the matched route; absent: no route matched. */
     route?: string;
-    /** The request's body, where a handler has read it for another one. */
+    /** The request's body, if a handler has read it for another one. */
     body?: Readonly<Record<string, unknown>>;
     /** The matched route's field for lists of token ids. */
     idField?: string | undefined;
@@ -193,7 +193,7 @@ export interface AppEnv {
     tenant: string;
     /** The server's note of the request; set with the tenant. */
     note: RequestNote;
-    /** Keywords of the request's schema that are not enforced, as the answer's header lists them. */
+    /** Keywords of the request's schema that are not enforced, for the answer's header. */
     unenforced?: string;
   };
 }

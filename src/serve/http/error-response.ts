@@ -10,7 +10,7 @@ import type { RequestLogger } from "../../core/request-logger.js";
 import type { AppContext } from "./context.js";
 
 /**
- * Logs a refused or failed request: one line above `debug`, and text of the client in another line at `debug`. Called
+ * Logs a refused or failed request: one line above `debug`, and the client's text in another line at `debug`. Call it
  * exactly once per failure.
  * @param route the path of the matched route, not the client's own text; undefined: no route matched
  */
@@ -31,10 +31,10 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: Request
   c.get("note")?.failed(error);
   if (error.code === "client_closed" && c.env?.outgoing !== undefined) return RESPONSE_ALREADY_SENT;
   if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(Math.ceil(error.retryAfterSeconds)));
-  // A retry would cost as much and be late again. Both vendors' clients honour this header.
+  // A retry would cost as much and be late again. Both vendors' clients obey this header.
   if (error.code === "deadline_exceeded") c.header("x-should-retry", "false");
   if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
-  // A stalled body leaves the connection unusable, and a draining server closes its connections. Of a body that is too
+  // A stalled body leaves the connection unusable, and a draining server closes its connections. If a body is too
   // large, the adapter reads and drops the rest, within bounds: closing at once would reset the connection before the
   // client has read the answer.
   if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");

@@ -1,5 +1,5 @@
 import { MillraceError } from "../../core/errors.js";
 
-/** The refusal of a request's field. @param text "expected …, got …" */
+/** Refuses a request's field. @param text "expected …, got …" */
 export const invalidParameter = (param: string, text: string): MillraceError =>
   new MillraceError("invalid_parameter", `${param}: ${text}`, { param });

@@ -1,4 +1,4 @@
-/** Bodies by way of their routes: which of them may hold long lists of token ids. */
+/** Bodies through their routes: the fields that may hold long lists of token ids. */
 import { expect, it } from "vitest";
 import { ask } from "../../../test/helpers/ask.js";
 import { MAX_JSON_MARKS } from "../../core/json-body.js";

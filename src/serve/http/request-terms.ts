@@ -1,4 +1,4 @@
-/** Derives a request's terms from its fields, its key, its headers and the server's options. */
+/** Derives a request's terms from its fields, key, headers and the server's options. */
 
 import { BACKGROUND_HEADER } from "../../core/background.js";
 import { CACHE_SCOPE_HEADER, isCacheScope } from "../../core/cache-scope.js";
@@ -7,11 +7,11 @@ import { scopedSalt } from "../../text/block-hash.js";
 import type { Deadline } from "../generation/deadline.js";
 import type { AppContext, ServeContext } from "./context.js";
 
-/** The terms that a request names itself; see `termsShape`. */
+/** The terms in a request's own fields; see `termsShape`. */
 interface TermsFields {
   readonly cache_salt?: string | undefined;
   readonly priority?: number | undefined;
-  /** Seconds. */
+  /** In seconds. */
   readonly timeout?: number | undefined;
 }
 
@@ -20,10 +20,10 @@ export interface RequestTerms extends Deadline {
   /** "" on a server without keys. */
   readonly tenant: string;
   readonly priority: number;
-  /** Computed in steps that have nothing else to compute. */
+  /** Computed only in steps that have no other work. */
   readonly isBackground: boolean;
   /**
-   * Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests without a
+   * Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests that have no
    * salt.
    */
   readonly cacheSalt: string | undefined;
@@ -50,15 +50,16 @@ export function requestTerms(c: AppContext, context: ServeContext, fields: Terms
 }
 
 /**
- * The tenant whose share of the engine serves the request. On a server with at most one key, the scopes that a gateway
- * names for its clients are the tenants. On a server with several keys, each key is one tenant, whatever scopes its
- * requests name: a key that named a new scope in each request would otherwise get a new share for each.
+ * The tenant whose share of the engine serves the request. On a server with at most one key, the tenants are the scopes
+ * that a gateway names for its clients. On a server with several keys, each key is one tenant, regardless of the scopes
+ * in
+ * its requests: otherwise a key could get a new share in each request by naming a new scope.
  */
 export function tenantOf(c: AppContext, numKeys: number, keyTenant: string): string {
   return numKeys > 1 ? keyTenant : (scopeOf(c) ?? keyTenant);
 }
 
-/** A client that names a scope itself can only narrow the sharing of its prefixes. */
+/** A client that names its own scope can only narrow the sharing of its prefixes. */
 function cacheScope(c: AppContext, { isolatesApiKeys }: ServeContext): string {
   const own = isolatesApiKeys === true ? c.get("tenant") : "";
   const scope = scopeOf(c);

@@ -1,4 +1,4 @@
-/** Answers with a job's results: whole, or as server-sent events. Endpoints only write their JSON. */
+/** Answers with a job's results: complete, or as server-sent events. Endpoints only write their JSON. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { corsHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
@@ -11,7 +11,7 @@ import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
 import { SseStream } from "./sse.js";
 
-/** One choice of a whole answer. */
+/** One choice of a complete answer. */
 export interface ChoiceResult {
   readonly text: string;
   /** The text split into parts; undefined for endpoints without parts. */
@@ -31,7 +31,7 @@ export interface StreamFrames {
   onUpdate(index: number, update: GenerationUpdate): string;
   onDone(totals: JobTotals): string;
   onError(error: MillraceError): string;
-  /** Replaces the comment that is sent while a stream is silent; empty: nothing is sent. */
+  /** Replaces the comment in a silent stream; empty: nothing is sent. */
   readonly heartbeat?: string;
   /** Absent: server-sent events. */
   readonly contentType?: string;
@@ -43,7 +43,7 @@ function clientClosed(): MillraceError {
 
 /**
  * Waits for every choice. Rejects with the first failure, or with client_closed when the client disconnects.
- * @param onUpdate gets each update as it comes, too, with the index of its choice
+ * @param onUpdate also called with each update and the index of its choice
  */
 export function collectResults(
   c: AppContext,
@@ -125,7 +125,7 @@ export function streamResults(
     }
     const requestId = c.get("requestId");
     let endWatch = () => {};
-    // Hidden reasoning counts as progress and keeps the stream alive. A hung engine makes none, so the stream goes
+    // Hidden reasoning counts as progress and keeps the stream alive. A hung engine makes none, so the stream turns
     // silent and proxies notice.
     let [numUpdates, numSeen] = [0, 0];
     const isDue = () => {

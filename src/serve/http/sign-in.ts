@@ -1,4 +1,4 @@
-/** Sign-in of browsers at a server of one model: with one of its API keys, or with the administrator's. */
+/** Browser sign-in at a server of one model: with one of its API keys, or with the administrator's. */
 import type { Hono } from "hono";
 import { createKeyCheck } from "../../core/api-keys.js";
 import { ADMIN_NAME } from "../../core/sign-in/roles.js";
@@ -8,7 +8,7 @@ import { isSameSecret, type Sessions } from "../../core/sign-in/sessions.js";
 import type { AppContext, AppEnv, AppOptions } from "./context.js";
 
 const ADMINISTRATOR = { name: ADMIN_NAME, role: "admin" } as const;
-/** Prefixes of the paths with a key that the app calls. */
+/** Prefixes of the key-protected paths that the app calls. */
 const PREFIXES = ["/v1/", "/watch/"];
 
 export function addSignIn(app: Hono<AppEnv>, { apiKeys, adminKey }: AppOptions, sessions: Sessions): void {
@@ -28,8 +28,7 @@ export function addSignIn(app: Hono<AppEnv>, { apiKeys, adminKey }: AppOptions, 
 }
 
 /**
- * The Authorization of a request, or the one that its browser's session stands for. Throws forbidden where another page
- * sends the cookie.
+ * The Authorization of a request, or of its browser session. Throws forbidden if another site's page sends the cookie.
  */
 export function authorizationOf(c: AppContext, sessions: Sessions): string | undefined {
   const own = c.req.header("Authorization");
@@ -38,7 +37,7 @@ export function authorizationOf(c: AppContext, sessions: Sessions): string | und
   return (incoming === undefined ? undefined : sessionAuthorization(incoming, sessions)) ?? own;
 }
 
-/** Whether the administrator has signed in. Throws likewise. */
+/** Whether the administrator has signed in. Throws like `authorizationOf`. */
 export function isAdministrator(c: AppContext, sessions: Sessions): boolean {
   const incoming = c.env?.incoming;
   return incoming !== undefined && sessionOperator(incoming, sessions) !== undefined;

@@ -11,7 +11,7 @@ afterEach(() => {
   server.closeAllConnections();
 });
 
-/** A server whose answers are written by `write`. */
+/** A server whose `write` writes the answers. */
 async function start(maxBufferedBytes: number, write: (stream: SseStream) => void, everyMs?: number) {
   const overflows: number[] = [];
   const onOverflow = (bufferedBytes: number) => overflows.push(bufferedBytes);
@@ -28,7 +28,7 @@ test("a text longer than the limit reaches who reads it, and what comes right be
   const long = `data: ${"x".repeat(3_000_000)}\n\n`;
   const { port, overflows } = await start(1000, (stream) => {
     stream.send(long);
-    // After the first text is written, before the socket has taken it.
+    // After the first text is written, before the socket takes it.
     queueMicrotask(() => {
       stream.send("data: more\n\n");
       queueMicrotask(() => stream.end());
@@ -56,7 +56,7 @@ test("who does not read is cut off", async () => {
   await until(() => overflows.length > 0, "the cut");
   client.on("error", () => {});
   client.destroy();
-  // Beyond what the kernel has taken nothing piles up.
+  // Only the kernel's buffers fill up.
   expect(overflows[0]).toBeLessThan(3 * text.length);
   expect(numSent * text.length).toBeLessThan(100_000_000);
 });

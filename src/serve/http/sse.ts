@@ -20,7 +20,7 @@ const STREAM_HEADERS: HeaderRecord = {
 interface Heartbeat {
   readonly text: string;
   readonly everyMs: number;
-  /** Asked at each beat: whether the source of the stream is still alive. */
+  /** Called at each beat: whether the stream's source is still alive. */
   isDue(): boolean;
 }
 
@@ -57,16 +57,16 @@ export class SseStream {
     this.#onOverflow = options.onOverflow;
     this.#heartbeat = { ...DEFAULT_HEARTBEAT, ...options.heartbeat };
     outgoing.once("close", () => clearTimeout(this.#beat));
-    // A write to a closed connection is reported here; the disconnect watch handles it.
+    // Writing to a closed connection reports this error; the disconnect watch handles it.
     outgoing.on("error", () => {});
   }
 
-  /** Headers are sent with the first text, so that an earlier failure still gets its own status. */
+  /** Headers go out with the first text, so that an earlier failure still gets its own status. */
   get isOpen(): boolean {
     return this.#outgoing.headersSent || this.#pending !== "";
   }
 
-  /** `text` is one or more complete events. */
+  /** @param text one or more complete events */
   send(text: string): void {
     if (text === "" || this.#isEnding) return;
     this.#pending += text;
@@ -78,7 +78,7 @@ export class SseStream {
     this.#schedule();
   }
 
-  /** Sends no beat to a client that reads nothing, so that the stall timeout can disconnect it. */
+  /** Sends no beat to a client that does not read, so that the stall timeout can disconnect it. */
   #keepAlive(): void {
     if (this.#outgoing.writableLength === 0 && this.#heartbeat.isDue()) this.send(this.#heartbeat.text);
     this.#beat?.refresh();
@@ -107,8 +107,8 @@ export class SseStream {
     outgoing.write(text);
     this.#beat ??= setTimeout(() => this.#keepAlive(), this.#heartbeat.everyMs).unref();
     this.#beat.refresh();
-    // The text just written counts as unsent however fast the client reads, so the longest text is allowed beside the
-    // limit.
+    // The last written text counts as unsent however fast the client reads, so the longest text is allowed on top of
+    // the limit.
     this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
     if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;
     this.#isEnding = true;

@@ -1,4 +1,4 @@
-/** The JSON of llama-server's completions: whole, and as events, of which the last has everything but the text. */
+/** The JSON of llama-server's completions: complete, and as events. The last event has all fields but the text. */
 import { errorBody } from "../../core/error-body.js";
 import type { SamplingParams } from "../../engine/api/request.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
@@ -17,15 +17,15 @@ export interface CompletionFacts {
   readonly numTokensAsked: number;
   readonly requestId: string;
   readonly maxModelLen: number;
-  /** Whether `completion_probabilities` was asked for. */
+  /** Whether the request asks for `completion_probabilities`. */
   readonly isScored: boolean;
   /** Whether each event of a stream has timings. */
   readonly timesEach: boolean;
-  /** The fields that the client wants of an answer, each a name or a path such as `timings/prompt_n`; absent: all. */
+  /** The fields for the answer, each a name or a path such as `timings/prompt_n`; absent: all. */
   readonly wanted: readonly string[] | undefined;
 }
 
-/** OpenAI's log-probabilities with the tokens' ids, which llama-server's have. */
+/** OpenAI's log-probabilities plus the tokens' ids, as llama-server has them. */
 function probabilityField(tokenizer: Tokenizer, { isScored }: CompletionFacts, scored: readonly ScoredToken[]): object {
   if (!isScored) return {};
   const { content } = chatLogprobs(tokenizer, scored, false);
@@ -40,10 +40,7 @@ function probabilityField(tokenizer: Tokenizer, { isScored }: CompletionFacts, s
   return { completion_probabilities };
 }
 
-/**
- * As llama-server does it, a field within another one comes under its whole path, and one that is not there is left
- * out.
- */
+/** As in llama-server, a nested field comes under its complete path, and a missing field is left out. */
 function onlyWanted(answer: object, wanted: readonly string[] | undefined): object {
   if (wanted === undefined) return answer;
   const valueAt = (path: string): unknown =>
@@ -101,7 +98,7 @@ interface Output {
   readonly scored: readonly ScoredToken[];
 }
 
-/** @param output without content, tokens and scores in a stream, whose earlier events had them */
+/** @param output for a stream, without the content, tokens and scores of its earlier events */
 export function endedObject(
   tokenizer: Tokenizer,
   facts: CompletionFacts,

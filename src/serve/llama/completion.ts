@@ -1,4 +1,4 @@
-/** llama-server's POST /completion, and the part that /infill shares with it. */
+/** llama-server's POST /completion, and the code that /infill shares with it. */
 import { z } from "zod";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
@@ -50,14 +50,14 @@ export const llamaShape = {
   n_probs: integerIn(0, MAX_LOGPROBS).optional(),
   response_fields: wantedField.optional(),
   return_tokens: z.boolean().optional(),
-  /** In each event of a stream. The last one, and a whole answer, have timings anyway. */
+  /** For each event of a stream. The last event, and a complete answer, always have timings. */
   timings_per_token: z.boolean().optional(),
   grammar: samplingShape.grammar,
   json_schema: samplingShape.json_schema,
   ...termsShape,
 } as const;
 
-/** It takes OpenAI's names, too. */
+/** Both names of the limit are accepted: llama-server's and OpenAI's. */
 const limitAlias = (value: unknown) => [["n_predict", value]] as const;
 export const LLAMA_ALIASES: Aliases = { max_tokens: limitAlias, max_completion_tokens: limitAlias };
 
@@ -108,7 +108,7 @@ async function plan(
   return planChoices(context, plans, 1, llamaSeeds(request.seed, context.drawSeed));
 }
 
-/** Negative: as many tokens as there is room for. */
+/** Negative: as many tokens as fit. */
 const limitOf = ({ n_predict = -1 }: SharedFields): number => n_predict;
 
 const isScored = ({ n_probs = 0 }: SharedFields): boolean => n_probs > 0;

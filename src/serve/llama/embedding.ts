@@ -1,4 +1,4 @@
-/** llama-server's POST /embedding and /embeddings: each input's vector is within a list, as there. */
+/** llama-server's POST /embedding and /embeddings: each input's vector is inside a list. */
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
@@ -24,7 +24,7 @@ const schema = z.strictObject({
 export const LLAMA_EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set(["user"]),
-  // Vectors have the length 1, its default.
+  // Vectors have length 1, as by its default.
   unsupported: { embd_normalize: isOneOf(2), encoding_format: isOneOf("float") },
 };
 

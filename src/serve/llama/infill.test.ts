@@ -1,4 +1,4 @@
-/** llama-server's /infill in front of a fake engine: which tokens an editor's texts become. */
+/** llama-server's /infill in front of a fake engine: the tokens for an editor's texts. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { BOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
@@ -62,7 +62,7 @@ describe("input_extra", () => {
     const unlimited = await promptOf({ ...gap, input_extra });
     const contextLength = ids.length + 7;
     expect(unlimited).toHaveLength(contextLength - Math.ceil(contextLength / 4));
-    // A gap that takes all of the room stays whole.
+    // A gap that fills the context stays complete.
     const long = { input_prefix: "a".repeat(contextLength - 20), input_suffix: "", input_extra, n_predict: 100 };
     expect(await promptOf(long)).toHaveLength(contextLength - 20 + 4);
   });

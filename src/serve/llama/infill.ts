@@ -1,4 +1,4 @@
-/** llama-server's POST /infill: editors send the text around the cursor, and pieces of other files. */
+/** llama-server's POST /infill: editors send the text around the cursor, and excerpts of other files. */
 import { z } from "zod";
 import type { InfillTokens } from "../../text/tokenizer/infill-tokens.js";
 import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
@@ -43,7 +43,7 @@ export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
 };
 
 /**
- * llama-server's names where the client gives none, and its line between texts for models without a token for it
+ * llama-server's default names, and its line between texts for models without a token for it
  * (tools/server/README.md, /infill).
  */
 const REPOSITORY = "myproject\n";
@@ -51,7 +51,7 @@ const UNNAMED = "tmp";
 const THIS_FILE = "filename\n";
 const BETWEEN = "\n\n--- snippet ---\n\n";
 
-/** Tokens of the further texts, each with its file's name where the model knows files. */
+/** Tokens of the further texts, each with its file's name if the model has a token for files. */
 async function extraIds(context: PromptContext, infill: InfillTokens, extra: readonly ExtraText[]): Promise<number[]> {
   const param = "input_extra";
   assertMayBeTruncated(
@@ -79,12 +79,12 @@ export async function infill(c: AppContext, context: ServeContext): Promise<Resp
   const { input_prefix: before, input_suffix: suffix, input_extra: extra = [], prompt = "", n_predict = -1 } = request;
   const text = before + prompt;
   const options = { addSpecial: false, keepSpecial: false, truncate: undefined, param: "input_prefix" };
-  // A gap at the very beginning has nothing before it.
+  // A gap at the start has no text before it.
   const encoded = text === "" ? [{ ids: new Int32Array(0), text }] : await encodePrompts(context, text, options);
   const gap = { suffix, addSpecial: true, param: "input_suffix" };
   if (extra.length === 0) return respondAsLlama(c, context, request, await infillPrompts(context, encoded, gap));
   const ids = await extraIds(context, infillTokensOf(context, gap.param), extra);
-  // An answer without a limit keeps a quarter of the context.
+  // An answer without a limit gets a quarter of the context.
   const numWanted = n_predict < 0 ? Math.ceil(context.engine.info.maxModelLen / 4) : n_predict;
   const prompts = await infillPrompts(context, encoded, { ...gap, extra: { ids, numWanted } });
   return respondAsLlama(c, context, request, prompts);

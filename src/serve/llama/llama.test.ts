@@ -1,4 +1,4 @@
-/** llama-server's API in front of a fake engine whose answers are known. */
+/** llama-server's API in front of a fake engine with known answers. */
 import { afterEach, describe, expect, it } from "vitest";
 import { toolTemplate } from "../../../test/helpers/chat-templates.js";
 import type { FakeServer } from "../../../test/helpers/fake-server.js";

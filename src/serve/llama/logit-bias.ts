@@ -1,6 +1,6 @@
 /**
- * llama-server's `logit_bias`: pairs, or an object as OpenAI has it; tokens by their ids, or by texts whose tokens are
- * meant.
+ * llama-server's `logit_bias`: pairs, or an object as in OpenAI's API; tokens by id, or texts that stand for their
+ * tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { PlanContext, PromptContext } from "../http/context.js";
@@ -9,7 +9,7 @@ import { checked } from "../openai/schema-parts.js";
 const MAX_BIASES = 1024;
 const MAX_TEXT_LENGTH = 256;
 /**
- * Stands for −∞, because the engine takes only finite biases. No logit comes near it, and divided by the lowest
+ * Stands for −∞, since the engine accepts only finite biases. No logit comes near it, and divided by the lowest
  * temperature it is still a finite float.
  */
 const FORBIDDEN = -1e30;
@@ -39,7 +39,7 @@ export const biasField = checked<BiasField>(
   isBiasField,
 );
 
-/** A key of digits in an object is an id; JSON has no other way to say one. */
+/** A key of digits in an object is an id, since JSON's keys are strings. */
 function pairsOf(field: BiasField): readonly Pair[] {
   if (Array.isArray(field)) return field as readonly Pair[];
   return Object.entries(field as Readonly<Record<string, Bias>>).map(
@@ -47,7 +47,7 @@ function pairsOf(field: BiasField): readonly Pair[] {
   );
 }
 
-/** The biases by ids, as OpenAI's requests have them. A text's bias is that of each of its tokens. */
+/** The biases by id, in the form of OpenAI's requests. A text's bias applies to each of its tokens. */
 export async function biasesOf(
   context: PromptContext & PlanContext,
   field: BiasField | undefined,

@@ -12,12 +12,12 @@ import {
 } from "../openai/completion-prompts.js";
 import { checked, isTokenIdArray } from "../openai/schema-parts.js";
 
-/** Ids and texts that make one prompt together. */
+/** Ids and texts that together form one prompt. */
 type Mixed = readonly (number | string)[];
 type One = string | readonly number[] | Mixed;
 type MixedField = PromptField | Mixed | readonly One[];
 
-/** Each text of a mixed prompt is tokenized on its own. */
+/** Limit, since each text of a mixed prompt is tokenized separately. */
 const MAX_TEXTS = 1024;
 
 function isMixed(value: unknown): value is Mixed {
@@ -28,7 +28,7 @@ function isMixed(value: unknown): value is Mixed {
 
 const isOne = (value: unknown): value is One => typeof value === "string" || isTokenIdArray(value) || isMixed(value);
 
-/** The text of an object that has one. Throws unsupported_field where it has images, too. */
+/** The text of an object. Throws unsupported_field if the object also has images. */
 function textOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null || !("prompt_string" in value)) return value;
   const { prompt_string: text, multimodal_data: media = [], ...rest } = value as Readonly<Record<string, unknown>>;
@@ -41,7 +41,7 @@ function textOf(value: unknown): unknown {
   return Object.keys(rest).length === 0 ? text : value;
 }
 
-/** Prompts without objects, in whose place are their texts. */
+/** Prompts with texts in place of objects. */
 export const withoutObjects = (value: unknown): unknown =>
   Array.isArray(value) && !isTokenIdArray(value) ? value.map(textOf) : textOf(value);
 

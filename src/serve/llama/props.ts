@@ -10,7 +10,7 @@ import { assertTextMayFit } from "../openai/prompt-size.js";
 import { modelField } from "../openai/schema-parts.js";
 import { templateTools, toolsField } from "../openai/tool-fields.js";
 
-/** A slot of llama-server is a seat here. Any request may take any seat, and each seat may use the whole context. */
+/** A slot of llama-server is a seat here. Any request may take any seat, and each seat may use the complete context. */
 export function slots(c: AppContext, { engine }: ServeContext): Response {
   const { maxNumSeqs, maxModelLen } = engine.info;
   const { numRunning } = engine.stats();
@@ -30,7 +30,7 @@ export function props(c: AppContext, context: ServeContext): Response {
     default_generation_settings: { n_ctx: maxModelLen, params: samplingDefaults },
     total_slots: maxNumSeqs,
     model_alias: modelNames[0],
-    // The name in place of the path, which would reveal the server's disk.
+    // The name instead of the path, which would reveal the server's disk.
     model_path: modelNames[0],
     modalities: { vision: false, audio: false },
     chat_template: chatTemplate?.source ?? "",

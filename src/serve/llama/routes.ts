@@ -1,4 +1,4 @@
-/** The paths of llama-server's API that OpenAI's does not have. */
+/** The paths of llama-server's API that OpenAI's API lacks. */
 import { api, type Route } from "../http/route.js";
 import { CHAT_RULES, chatCompletions, chatInputTokens } from "../openai/chat-completions.js";
 import { listModels } from "../openai/models.js";
@@ -8,7 +8,7 @@ import { INFILL_RULES, infill } from "./infill.js";
 import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
 
 export const LLAMA_ROUTES: readonly Route[] = [
-  // Its clients are given an address without /v1.
+  // llama-server's clients have an address without /v1.
   {
     method: "POST",
     path: "/chat/completions",
@@ -68,7 +68,7 @@ export const LLAMA_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/lora-adapters",
-    // An adapter is a part of its model, or there is none.
+    // Adapters are merged into their model, so the list is empty.
     handler: (c) => c.json([]),
     ...api,
     summary: "Adapters that requests may scale, by llama-server's API: none",

@@ -1,4 +1,4 @@
-/** Sampling fields under llama.cpp's names, which its server and Ollama's API share. */
+/** Sampling fields under llama.cpp's names, shared by its server's and Ollama's APIs. */
 import type { z } from "zod";
 import { type ChoiceSeeds, type SeedSource, seedOf } from "../generation/seeds.js";
 import { integerIn, llamaSamplersShape, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
@@ -20,22 +20,22 @@ export const llamaSamplingShape = {
 
 type LlamaSampling = z.output<z.ZodObject<typeof llamaSamplingShape>>;
 
-/** Fields that have the same name and meaning in OpenAI's requests as here. */
+/** Fields with the same name and meaning in OpenAI's requests. */
 type Shared = Exclude<keyof LlamaSampling, "seed" | "repeat_penalty">;
 const SHARED = Object.keys(llamaSamplingShape).filter((name): name is Shared => !/^(seed|repeat_penalty)$/.test(name));
 
-/** The fields of `llamaSamplingShape`, but for the seed, as OpenAI's requests have them. */
+/** The fields of `llamaSamplingShape` except the seed, in the form of OpenAI's requests. */
 export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
   const shared = Object.fromEntries(SHARED.map((name) => [name, fields[name]])) as Pick<SamplingFields, Shared>;
   return { ...shared, repetition_penalty: fields.repeat_penalty };
 }
 
-/** llama.cpp's default, which asks for a drawn seed, and its unsigned form. */
+/** llama.cpp's default for a drawn seed, and its unsigned form. */
 const DRAWN: readonly (number | undefined)[] = [undefined, -1, 2 ** 32 - 1];
 
 /**
- * Prompts share the seed that a client gives, and each has its own where one is drawn. A drawn seed has 32 bits, so
- * that an answer can say it in its settings and a client can send it back.
+ * Prompts share a client's seed, but each has its own drawn seed. A drawn seed has 32 bits, so that an answer can state
+ * it in its settings and a client can send it back.
  */
 export const llamaSeeds =
   (seed: number | undefined, draw: SeedSource): ChoiceSeeds =>

@@ -1,4 +1,4 @@
-/** Runs a planned request of Ollama's API, and answers. */
+/** Runs a planned request of Ollama's API, and answers it. */
 import { AnswerClock } from "../generation/answer-clock.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { requestTerms } from "../http/request-terms.js";
@@ -14,7 +14,7 @@ import { type AnswerFacts, answerFrames, answerObject, type LineShape, loadedObj
 interface AnswerOptions {
   readonly model: string;
   readonly shape: LineShape;
-  /** The request's field that errors about the prompt name. */
+  /** The request's field for errors about the prompt. */
   readonly promptField: string;
 }
 
@@ -63,7 +63,7 @@ export async function answer(
   return c.json(answerObject(facts, results[0]!, clock, totals));
 }
 
-/** Answers a request without a prompt, with which clients load or unload a model. This server does neither. */
+/** Answers a request without a prompt, with which clients load or unload a model; this server does neither. */
 export function answerLoaded(
   c: AppContext,
   context: ServeContext,

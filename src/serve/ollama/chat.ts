@@ -19,7 +19,7 @@ const toolCallsField = z.array(
   z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: objectField }) }),
 );
 
-/** Other fields are dropped, because clients send back answers with all of their fields. */
+/** Other fields are dropped, since clients send back answers with all their fields. */
 const messageSchema = z.object({
   role: z.enum(["system", "user", "assistant", "tool"]),
   content: z.string().nullish(),
@@ -48,8 +48,8 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
 };
 
 /**
- * A result that names no open call by its id, as clients of earlier releases send it, belongs to the oldest open call,
- * of its name where it has one.
+ * A result without the id of an open call, as clients of earlier releases send it, belongs to the oldest open call, of
+ * the result's name if it has one.
  */
 function plainMessages(messages: readonly MessageField[]): readonly PlainMessage[] {
   const open: PlainToolCall[] = [];
@@ -86,7 +86,7 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
   });
 }
 
-/** @param tools as the client has named them */
+/** @param tools in the client's form */
 function shapeFor(tools: unknown): LineShape {
   const named = withGivenNames(tools);
   return ({ content, thinking, calls }) => ({
@@ -111,7 +111,7 @@ export async function chat(c: AppContext, context: ServeContext): Promise<Respon
   const fields = { ...thinkingFields(request, context), tools: request.tools };
   const messages = plainMessages(request.messages);
   const planOf = (kept: typeof messages) => planChat(context, kept, fields, form);
-  // A long num_predict is no reason to forget: the answer ends where the context does.
+  // A large num_predict does not drop turns: the answer ends at the context's end.
   const room = Math.min(maxTokensOf(request) ?? ANSWER_ROOM, ANSWER_ROOM);
   const { plan, isCut } =
     request.truncate === false

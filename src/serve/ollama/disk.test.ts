@@ -1,5 +1,6 @@
 /**
- * What the administrator may do with the models on the disk, and nobody else: under /admin, and by Ollama's pull and
+ * The administrator's rights over the models on the disk, which nobody else has: under /admin, and with Ollama's pull
+ * and
  * delete.
  */
 import { expect, test, vi } from "vitest";
@@ -38,7 +39,7 @@ test.each(PATHS)("%s %s is the administrator's", async (method, path) => {
       expect(answer.status, `${key} with ${apiKeys.length} keys`).toBe(401);
     }
   }
-  // Without such a key nobody is.
+  // A server without an administrator's key has no administrator.
   for (const key of [undefined, "boss"]) {
     const answer = await appWith({ adminKey: undefined }).request(path, by(key, method, body));
     expect(answer.status).toBe(404);
@@ -57,7 +58,7 @@ test("the administrator's key opens them, beside clients' keys too", async () =>
   const removed = await app.request("/api/delete", by("boss", "DELETE", { name: "hf.co/org/m:Q4_K_M" }));
   expect([removed.status, await removed.text()]).toEqual([200, ""]);
   expect(asked).toEqual(["pull hf.co/org/m", "remove hf.co/org/m:Q4_K_M"]);
-  // It is no key for the models themselves.
+  // The administrator's key does not open the models themselves.
   expect((await app.request("/v1/models", by("boss", "GET"))).status).toBe(401);
 });
 

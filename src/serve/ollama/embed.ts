@@ -1,4 +1,4 @@
-/** POST /api/embed, and /api/embeddings of earlier releases. */
+/** POST /api/embed, and the earlier releases' /api/embeddings. */
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
@@ -23,7 +23,7 @@ const legacySchema = z.strictObject({ model: modelField.optional(), prompt: z.st
 
 export const LEGACY_EMBED_RULES: FieldRules<(typeof legacySchema)["shape"]> = { schema: legacySchema, ...LENIENT };
 
-/** Cuts a text at the model's length. */
+/** Cuts a text to the model's length. */
 const TO_LENGTH = -1;
 
 export async function embed(c: AppContext, context: ServeContext): Promise<Response> {
@@ -32,7 +32,7 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
   const numDimensions = resolveDimensions(context, request.dimensions);
   const truncate = request.truncate === false ? undefined : TO_LENGTH;
   const { input = "" } = request;
-  // Clients load a model with an empty text.
+  // Clients use an empty text to load a model.
   const isNothing = input.length === 0;
   if (isNothing) c.get("note").answered();
   const prompts = isNothing ? [] : await encodeInputs(context, input, { param: "input", truncate });

@@ -12,7 +12,7 @@ import { anyObjectForm } from "../openai/constraint.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
 import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
-/** As Ollama does, this ignores options that are null, and those of other runners and ways of sampling. */
+/** As in Ollama, null options and options of other runners and samplers are ignored. */
 const optionsField = z.preprocess(
   (options) => (isPlainObject(options) ? takenOptions(options) : options),
   z.object({ ...llamaSamplingShape, num_predict: integerIn(-2, MAX_INT).optional() }),
@@ -46,7 +46,7 @@ export const generationShape = {
 
 export type GenerationFields = z.output<z.ZodObject<typeof generationShape>>;
 
-/** Undefined: the answer has no required form. */
+/** Undefined: the answer's form is free. */
 export function formOf({ format }: GenerationFields): AnswerForm | undefined {
   if (format === undefined || format === "") return undefined;
   return format === "json" ? anyObjectForm("format") : { kind: "schema", schema: format, param: "format" };
@@ -54,11 +54,11 @@ export function formOf({ format }: GenerationFields): AnswerForm | undefined {
 
 export const samplingOf = ({ options = {} }: GenerationFields): SamplingFields => samplingFieldsOf(options);
 
-/** undefined: as many tokens as there is room for. Ollama's own runner takes 0 for no limit, too. */
+/** undefined: as many tokens as fit. In Ollama's own runner, 0 also means no limit. */
 export const maxTokensOf = ({ options: { num_predict = 0 } = {} }: GenerationFields): number | undefined =>
   num_predict <= 0 ? undefined : num_predict;
 
-/** The template's variables about thinking. */
+/** The template's variables for thinking. */
 export function thinkingFields({ think }: GenerationFields, { chatFormat }: ServeContext): ChatPlanFields {
   if (think === undefined) return {};
   if (think !== false && !chatFormat.hasReasoning) {
@@ -76,7 +76,7 @@ export function thinkingFields({ think }: GenerationFields, { chatFormat }: Serv
     : { chat_template_kwargs: { enable_thinking: think } };
 }
 
-/** @param images as clients send them, in base64 */
+/** @param images base64 texts, as clients send them */
 export function assertNoImages(images: unknown, param: string): void {
   if (!Array.isArray(images) || images.length === 0) return;
   throw new MillraceError("unsupported_field", `${param}: expected no images, got ${images.length}`, {

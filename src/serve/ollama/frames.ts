@@ -1,4 +1,4 @@
-/** Answers of /api/chat and /api/generate: whole, or as lines of JSON. */
+/** Answers of /api/chat and /api/generate: complete, or as lines of JSON. */
 import { ollamaErrorBody } from "../../core/error-body.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
 import { AnswerClock } from "../generation/answer-clock.js";
@@ -18,17 +18,17 @@ export type LineShape = (news: {
 export interface AnswerFacts {
   readonly model: string;
   readonly numPromptTokens: number;
-  /** `performance.now()` when the request came. */
+  /** `performance.now()` at the request's arrival. */
   readonly startMs: number;
   readonly shape: LineShape;
-  /** The field with the log-probabilities of these tokens; empty for no tokens. */
+  /** The field with these tokens' log-probabilities; empty for no tokens. */
   readonly logprobs: (said: readonly ScoredToken[]) => object;
   readonly requestId: string;
 }
 
 const nanoseconds = (ms: number): number => Math.round(ms * 1e6);
 
-/** Ollama's fields: nanoseconds. The model is loaded before the server takes requests. */
+/** Ollama's fields, in nanoseconds. The model is loaded before the server accepts requests. */
 function durationsOf(clock: AnswerClock): object {
   const { totalMs, promptMs, answerMs } = clock.times();
   return {
@@ -44,7 +44,7 @@ const callObject = ({ name, text }: AnswerItem, index: number): object => ({
   function: { index, name, arguments: readArguments(text) },
 });
 
-/** Ollama has no `usage`: its counts stand in the last line, together with the number of evicted tokens. */
+/** Ollama has no `usage`: its counts are in the last line, together with the number of evicted tokens. */
 function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, totals: JobTotals): object {
   return {
     done: true,
@@ -71,7 +71,7 @@ export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: An
   return { ...head(facts), ...facts.shape(news), ...scored, ...lastFields(facts, clock, result.end, totals) };
 }
 
-/** An answer to a request without a prompt, with which clients load a model beforehand. */
+/** The answer to a request without a prompt, with which clients load a model in advance. */
 export function loadedObject(facts: AnswerFacts, isUnloaded: boolean): object {
   const news = { content: "", thinking: "", calls: [] };
   return { ...head(facts), ...facts.shape(news), done: true, done_reason: isUnloaded ? "unload" : "load" };
@@ -82,14 +82,14 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
   const clock = new AnswerClock(facts.startMs);
   let numCallsSent = 0;
   let end: GenerationEnd = { reason: "stop", stopReason: null };
-  /** Tokens that no line has told yet. */
+  /** Tokens that no line has reported yet. */
   let said: ScoredToken[] = [];
   const line = (news: Parameters<LineShape>[0], last: object = { done: false }): string => {
     const scored = facts.logprobs(said);
     said = [];
     return `${JSON.stringify({ ...head(facts), ...facts.shape(news), ...scored, ...last })}\n`;
   };
-  /** Calls are sent whole, since their arguments are objects. */
+  /** Calls are sent complete, since their arguments are objects. */
   const endedCalls = (isOver: boolean): string => {
     const calls = items.filter(({ kind }, i) => kind === "call" && (isOver || i < items.length - 1));
     const first = numCallsSent;

@@ -1,4 +1,4 @@
-/** POST /api/generate: one prompt, as a chat of its own or raw. */
+/** POST /api/generate: one prompt, as a separate chat or raw. */
 import { z } from "zod";
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
@@ -33,7 +33,7 @@ export const GENERATE_RULES: FieldRules<(typeof schema)["shape"]> = {
 
 const shape: LineShape = ({ content, thinking }) => ({ response: content, ...(thinking === "" ? {} : { thinking }) });
 
-/** The prompt's own tokens, or those between it and the suffix. */
+/** The prompt's own tokens, or the tokens of a gap between prompt and suffix. */
 async function planRaw(
   context: ServeContext,
   request: GenerateRequest,
@@ -67,7 +67,7 @@ export async function generate(c: AppContext, context: ServeContext): Promise<Re
   const { prompt = "", suffix = "", raw } = request;
   if (prompt === "" && suffix === "") return answerLoaded(c, context, request, options);
   const form = formOf(request);
-  // A model without a template takes every prompt as it is, as Ollama's do.
+  // A model without a template gets every prompt unchanged, as in Ollama.
   const isRaw = raw === true || suffix !== "" || context.chatTemplate === undefined;
   const plan = await (isRaw ? planRaw : planTemplated)(context, request, form);
   sayUnenforced(c, form);

@@ -1,6 +1,6 @@
 /**
- * GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server
- * was started with, and those on its disk, in Ollama's words.
+ * GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the served model and the
+ * models on the disk, in Ollama's form.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -22,7 +22,7 @@ import { resolveModelName } from "../openai/model-name.js";
 import { capabilitiesOf, detailsOf, digestOf, modelEntries, startOf, tagsObject } from "../openai/model-tags.js";
 import { modelField } from "../openai/schema-parts.js";
 
-/** The model is never unloaded, so its expiry is the latest time that Ollama itself states. */
+/** The model is never unloaded, so its expiry is the latest time that Ollama itself can state. */
 const NEVER = "2318-01-01T00:00:00Z";
 
 const namedSchema = z.strictObject({
@@ -59,7 +59,7 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
       .map(([key, value]) => `${key} ${value}`)
       .join("\n"),
     template: context.chatTemplate?.source ?? "",
-    // These two are not Ollama's: a gateway lists them.
+    // Beyond Ollama's fields: a gateway's list needs these two.
     size: info.weightBytes,
     digest: digestOf(context),
     details: detailsOf(context),
@@ -105,7 +105,7 @@ function isServed({ modelNames }: ServeContext, name: string | undefined): boole
   return name === undefined || modelNames.includes(withoutTag(name, modelNames));
 }
 
-/** Removes a model of the administrator's from the disk. */
+/** Removes a model from the disk, for the administrator. */
 export async function remove(c: AppContext, context: ServeContext): Promise<Response> {
   const library = libraryOf(c, context);
   const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));

@@ -1,4 +1,4 @@
-/** Ollama's own client, unchanged, in front of a fake engine whose answers are known. */
+/** Ollama's own client, unchanged, in front of a fake engine with known answers. */
 import { Ollama } from "ollama";
 import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
@@ -20,7 +20,7 @@ async function connect(answer: (prompt: string) => string, chatTemplate = toolTe
 const parameters = { type: "object", properties: { city: { type: "string" } } };
 const tools = [{ type: "function", function: { name: "weather", description: "Weather", parameters } }];
 const messages = [{ role: "user", content: "Paris?" }];
-/** Each answer draws the ids of its calls. */
+/** Each answer draws new ids for its calls. */
 const withoutId = (call: object) => ({ ...call, id: "" });
 
 describe("chats", () => {

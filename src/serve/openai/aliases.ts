@@ -1,10 +1,10 @@
-/** Fields under the names that other servers and earlier versions of vLLM have for them. */
+/** Fields under their names in other servers and earlier versions of vLLM. */
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 
 type Field = readonly [name: string, value: unknown];
-/** @returns the fields of this server that mean the same, with their values */
+/** @returns the equivalent fields of this server, with their values */
 type Alias = (value: unknown) => readonly Field[];
 export type Aliases = Readonly<Record<string, Alias>>;
 
@@ -17,7 +17,7 @@ const structured =
 const budget = (value: unknown): readonly Field[] => (value == null ? [] : [["thinking_token_budget", value]]);
 const thinking = (isOn: boolean): Field => ["chat_template_kwargs", { enable_thinking: isOn }];
 
-/** Throws invalid_parameter: a template would take any text for true. */
+/** Throws invalid_parameter: a template would treat any text as true. */
 function wrong(param: string, expected: string, value: unknown): never {
   throw new MillraceError("invalid_parameter", `${param}: expected ${expected}, got ${describeValue(value)}`, {
     param,
@@ -34,7 +34,7 @@ export const SAMPLING_ALIASES: Aliases = {
   guided_regex: structured("regex"),
   guided_choice: structured("choice"),
   guided_grammar: structured("grammar"),
-  // SGLang's.
+  // SGLang's field.
   regex: structured("regex"),
   ebnf: structured("grammar"),
   repeat_penalty: (value) => [["repetition_penalty", value]],
@@ -43,28 +43,28 @@ export const SAMPLING_ALIASES: Aliases = {
 
 export const CHAT_ALIASES: Aliases = {
   ...SAMPLING_ALIASES,
-  // vLLM's: passages for templates that show them.
+  // vLLM's field: passages for templates that show them.
   documents: (value) =>
     Array.isArray(value) && value.every(isPlainObject)
       ? [["chat_template_kwargs", { documents: value }]]
       : wrong("documents", "a list of objects", value),
-  // Qwen's services.
+  // The field of Qwen's services.
   enable_thinking: switchOf("enable_thinking"),
-  // llama-server's.
+  // llama-server's field.
   reasoning_budget: budget,
   thinking_budget_tokens: budget,
-  // DeepSeek's and GLM's services, and Anthropic's clients.
+  // The field of DeepSeek's and GLM's services, and of Anthropic's clients.
   thinking: (value) => {
     const type = member(value, "type");
-    // The model decides.
+    // The model decides, so no field is set.
     if (type === "adaptive") return [];
     if (type === "disabled") return [thinking(false)];
     if (type === "enabled") return [thinking(true), ...budget(member(value, "budget_tokens"))];
     return wrong("thinking", '{"type": "enabled"}, "disabled" or "adaptive"', value);
   },
-  // Ollama's clients.
+  // The field of Ollama's clients.
   think: switchOf("think"),
-  // OpenRouter's clients. Summaries have no effect.
+  // The field of OpenRouter's clients. Summaries have no effect.
   reasoning: (value) => {
     const [effort, isOn, isHidden] = ["effort", "enabled", "exclude"].map((name) => member(value, name) ?? undefined);
     if (!isPlainObject(value)) return wrong("reasoning", '{"effort": …} or {"enabled": …}', value);

@@ -70,11 +70,11 @@ const schema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   include_reasoning: z.boolean().optional(),
-  // vLLM's: the answer begins with the last message, if that is the assistant's.
+  // vLLM's field: the answer begins with the last message, if that is the assistant's.
   echo: z.boolean().optional(),
-  // OpenRouter's: {"include": true} asks a stream for its last chunk.
+  // OpenRouter's field: {"include": true} asks for a stream's last chunk.
   usage: z.looseObject({ include: z.boolean().nullish() }).optional(),
-  // llama-server's: `timings` in the answer and in each chunk of a choice.
+  // llama-server's field: `timings` in the answer and in each chunk of a choice.
   timings_per_token: z.boolean().optional(),
   ...samplingShape,
   ...termsShape,
@@ -83,15 +83,16 @@ const schema = z.strictObject({
 type ChatRequest = z.output<typeof schema>;
 
 /**
- * Settings that clients send to every server: of OpenAI's texts, OpenRouter's choice of providers, and, from Open
- * WebUI, Ollama's runner.
+ * Settings that clients send to every server: OpenAI's for texts, OpenRouter's choice of providers, and Open WebUI's
+ * for
+ * Ollama's runner.
  */
 const CLIENTS_SETTINGS =
   "verbosity provider models route keep_alive num_batch num_ctx num_gpu num_keep num_thread use_mlock use_mmap".split(
     " ",
   );
 
-/** The request's fields, with OpenAI's earlier ones for tools as those of today. */
+/** The request's fields; OpenAI's earlier fields for tools become today's. */
 export function parseChat(c: Asker, context: PromptContext, body: Readonly<Record<string, unknown>>): ChatRequest {
   return withTools(parseFields(c, context, CHAT_RULES, body));
 }
@@ -108,17 +109,17 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     web_search_options: never,
     moderation: never,
     chat_template: never,
-    // OpenRouter's changes of prompts and answers.
+    // OpenRouter's edits of prompts and answers.
     transforms: isEmptyArray,
     plugins: isEmptyArray,
-    // SGLang's and Groq's switches for what this server does.
+    // SGLang's and Groq's switches for behaviour that this server always has.
     separate_reasoning: isOneOf(true),
     reasoning_format: isOneOf("auto", "parsed", "deepseek"),
     ...LLAMA_UNSUPPORTED,
   },
 };
 
-/** The name of the limit's field in the request, for error messages. */
+/** The name of the request's limit field, for error messages. */
 function maxTokensFieldOf(request: ChatRequest): string {
   return request.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
 }
@@ -143,13 +144,13 @@ function assertConsistent(request: ChatRequest): void {
 interface ChatGenerations {
   readonly requests: readonly GenerationRequest[];
   readonly promptIds: Int32Array;
-  /** The text that goes before each answer's own content. */
+  /** The text that precedes each answer's own content. */
   readonly echoed: string;
   /** Answers consist of parts: reasoning, content and calls. */
   readonly isTakenApart: boolean;
 }
 
-/** The token ids of the request's prompt; its other fields are ignored. */
+/** The token ids of the request's prompt; ignores its other fields. */
 export async function chatPromptIds(context: PromptContext, request: ChatRequest): Promise<Int32Array> {
   const messages = toChatMessages(request.messages);
   const { promptIds } = await chatPrompt(context, messages, request, isConstrained(request));
@@ -197,7 +198,7 @@ async function planGenerations(
   return { requests, promptIds, echoed, isTakenApart: plan.reading !== undefined };
 }
 
-/** The engine's requests for the body of a client's request, one for each choice. Throws the endpoint's errors. */
+/** The engine requests for a client's body, one for each choice. Throws the endpoint's errors. */
 export async function chatEngineRequests(
   asker: Asker,
   context: PlanContext,
@@ -210,7 +211,7 @@ export async function chatEngineRequests(
   return requests.map(({ engineRequest }) => engineRequest);
 }
 
-/** POST /chat/completions/input_tokens: the tokens of the prompt that the chat would have. */
+/** POST /chat/completions/input_tokens: the number of tokens in the chat's prompt. */
 export async function chatInputTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseChat(c, context, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
@@ -270,7 +271,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   return jsonInTurns(c, { ...envelope, object: "chat.completion" }, ["choices", choices], () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
     ...(timings === undefined ? {} : { timings: timings[0]!.toObject() }),
-    // As in vLLM, null where the request asks for none.
+    // As in vLLM, null unless the request asks for them.
     prompt_token_ids: promptTokenIds ?? null,
     prompt_logprobs: promptScores === undefined ? null : promptLogprobs(context.tokenizer, promptScores),
   }));

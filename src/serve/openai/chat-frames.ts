@@ -1,4 +1,4 @@
-/** The streamed form of a chat answer. Parts that are the same in all chunks are serialised once. */
+/** The streamed form of a chat answer. Parts that all chunks share are serialised once. */
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
@@ -13,18 +13,18 @@ import { ChunkUsage, usageOf } from "./usage.js";
 interface ChatStreamOptions {
   readonly numChoices: number;
   readonly numPromptTokens: number;
-  /** Set if chunks contain their tokens' ids; the first chunk then contains the prompt's ids. */
+  /** Set if chunks contain their tokens' ids; the first chunk then has the prompt's ids. */
   readonly promptTokenIds: readonly number[] | undefined;
   readonly showsReasoning: boolean;
   readonly callField: CallField;
-  /** The text before each answer's own. */
+  /** The text that precedes each answer's own. */
   readonly echoed: string;
   /** Answers consist of parts and may have no content. */
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
   /** The `logprobs` of a chunk with these tokens. */
   readonly logprobs: (said: readonly ScoredToken[]) => object | null;
-  /** Of each choice; undefined: chunks do not tell them. */
+  /** For each choice; undefined: chunks have none. */
   readonly timings: readonly ChoiceTimings[] | undefined;
 }
 

@@ -8,10 +8,10 @@ export function newCallId(): string {
   return `call_${randomUUID().replaceAll("-", "")}`;
 }
 
-/** The field of a message with its calls: OpenAI's first API had one call in `function_call`. */
+/** The message's field for its calls: OpenAI's first API had one call in `function_call`. */
 export type CallField = "tool_calls" | "function_call";
 
-/** An answer that was cut off has the finish reason `length`, even if it has calls. */
+/** An answer cut off at its limit has the finish reason `length`, even if it has calls. */
 export function finishReason(
   end: GenerationEnd,
   parts: readonly AnswerPart[] | undefined,
@@ -21,7 +21,7 @@ export function finishReason(
   return hasCalls && end.reason === "stop" ? callField : end.reason;
 }
 
-/** Reasoning has both names that clients know: DeepSeek's and vLLM's later one. */
+/** Reasoning has both names that clients read: DeepSeek's, and vLLM's later one. */
 export function reasoningFields(text: string) {
   return { reasoning_content: text, reasoning: text };
 }
@@ -43,7 +43,7 @@ function toolCalls(parts: readonly AnswerPart[]) {
 interface MessageOptions {
   readonly showsReasoning: boolean;
   readonly callField: CallField;
-  /** The text before the answer's own. */
+  /** The text that precedes the answer's own. */
   readonly echoed: string;
 }
 

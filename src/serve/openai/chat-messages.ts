@@ -1,5 +1,6 @@
 /**
- * Chat messages: their schema, the flattening to plain text, and the conversion to token ids with the chat template.
+ * Chat messages: their schema, their flattening to plain text, and their conversion to token ids with the chat
+ * template.
  */
 
 import { randomUUID } from "node:crypto";
@@ -33,10 +34,10 @@ export interface PlainToolCall {
 const textPart = z.object({ type: z.literal("text"), text: z.string() });
 /** A refusal is treated as the content of its message. */
 const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
-/** Parts are checked for their type first, so that the error can name a picture as such. */
+/** Parts are first checked by type, so that the error can name a picture as such. */
 const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
-/** Other fields are dropped, because clients send back fields that they or other servers added to an answer. */
+/** Other fields are dropped, since clients send back fields that they or other servers added to an answer. */
 const messageSchema = z.object({
   role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
   content: contentField.nullish(),
@@ -47,7 +48,7 @@ const messageSchema = z.object({
   reasoning: z.string().nullish(),
   // The server cannot use these fields, so only null is accepted.
   audio: z.null().optional(),
-  // OpenAI's earlier form of a call, whose result has the role "function" and no id.
+  // OpenAI's earlier form of a call; its result has the role "function" and no id.
   function_call: z.object({ name: z.string(), arguments: z.string() }).nullish(),
 });
 
@@ -105,8 +106,8 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
 }
 
 /**
- * Calls and results in OpenAI's earlier form get an id, so that they are like others. A result with a name in place of
- * an id, as Ollama's API and templates take it, belongs to the last call of this name.
+ * Calls and results in OpenAI's earlier form get an id, like all others. A result with a name instead of an id, as in
+ * Ollama's API and templates, belongs to the last call of this name.
  */
 function withCallIds(messages: readonly MessageField[]): readonly MessageField[] {
   let id: string | undefined;
@@ -143,22 +144,22 @@ function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "too
   };
 }
 
-/** The fields of a request, other than messages and tools, that its prompt depends on. */
+/** The fields of a request, besides messages and tools, that affect its prompt. */
 export interface RenderFields {
   readonly add_generation_prompt?: boolean | undefined;
   readonly continue_final_message?: boolean | undefined;
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>> | undefined;
-  /** Whether BOS and EOS are added around the template's text; off by default, because templates write their own. */
+  /** Whether BOS and EOS are added around the template's text; off by default, since templates write their own. */
   readonly add_special_tokens?: boolean | undefined;
   /** Set if the caller keeps only the prompt's last tokens. */
   readonly truncate_prompt_tokens?: number | undefined;
-  /** Not a request field: the field name in errors about the prompt's length; `messages` by default. */
+  /** Not a request field: the field's name in errors about the prompt's length; `messages` by default. */
   readonly promptField?: string;
 }
 
 /**
  * The prompt's text.
- * @param tools in the form that templates use
+ * @param tools in the templates' form
  */
 export function renderChat(
   context: PromptContext,
@@ -199,7 +200,7 @@ export function renderChat(
   return continues ? renderUpToFinalText(render, messages) : render(messages);
 }
 
-/** Where the template prints no tools, the system message has them. */
+/** If the template prints no tools, puts them into the system message. */
 function withTools(
   { chatFormat }: PromptContext,
   messages: readonly PlainMessage[],
@@ -213,7 +214,7 @@ function withTools(
   return [{ ...first, content: `${first.content}\n\n${content}` }, ...others];
 }
 
-/** Where the template prints no calls, the text of their message has them, as the model wrote them. */
+/** If the template prints no calls, adds them to their message's text, as the model wrote them. */
 function withSpelledCalls(
   { chatTemplate, chatFormat: { toolCalls: format } }: PromptContext,
   messages: readonly PlainMessage[],
@@ -232,7 +233,7 @@ function withSpelledCalls(
   });
 }
 
-/** Some templates refuse call ids of other forms, so ids are converted. A result's id is that of the last such call. */
+/** Some templates refuse call ids of other forms, so ids are converted. A result's id refers to the last such call. */
 function withTemplateIds(context: PromptContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
   const toId = context.chatFormat.toolCalls?.templateCallId;
   if (toId === undefined) return messages;
@@ -254,8 +255,9 @@ function withTemplateIds(context: PromptContext, messages: readonly PlainMessage
 }
 
 /**
- * The last message stays open: the template's text after it is cut off. A marker at the message's end shows the place;
- * a search for the message would fail if the template repeats it. The marker also keeps the template from trimming
+ * The last message stays open: the template's text after it is cut off. A marker at the message's end shows the place,
+ * since a search for the message would fail if the template repeats it. The marker also stops the template from
+ * trimming
  * white space there.
  */
 function renderUpToFinalText(

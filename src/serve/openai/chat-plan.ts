@@ -1,4 +1,4 @@
-/** Derives the prompt of a chat request, and how to read its answer. */
+/** Derives a chat request's prompt and the reading of its answer. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { ThoughtBound } from "../../engine/api/request.js";
@@ -16,7 +16,7 @@ import { type ToolFields, type ToolUse, toolUseOf } from "./tool-fields.js";
 
 const REASONING_EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 
-/** `max`, as Anthropic's clients have it, is the highest effort that templates know. */
+/** `max`, from Anthropic's clients, is the highest effort that templates know. */
 export const effortField = z
   .enum([...REASONING_EFFORTS, "max"])
   .transform((effort) => (effort === "max" ? "xhigh" : effort));
@@ -25,15 +25,14 @@ export interface ChatPlan {
   readonly promptIds: Int32Array;
   /** Undefined: the answer is plain text. */
   readonly reading: AnswerReading | undefined;
-  /** The required form of the answer, as a recipe; undefined: none. */
+  /** The required form of the answer, as a recipe; undefined: its form is free. */
   readonly recipe: string | undefined;
   /** Undefined: thoughts of any length. */
   readonly thought?: ThoughtBound | undefined;
 }
 
 /**
- * The fields of a chat request that its prompt and the reading of its answer depend on; a validated request has this
- * type.
+ * The fields of a chat request that affect its prompt and the reading of its answer. A validated request has this type.
  */
 export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
@@ -41,7 +40,7 @@ export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly thinking_token_budget?: number | undefined;
 }
 
-/** The efforts that gpt-oss was trained with, by those that a request may ask for. */
+/** Requested effort → the nearest effort in gpt-oss's training. */
 const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], string>> = {
   none: "low",
   minimal: "low",
@@ -53,13 +52,13 @@ const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], strin
 
 type TemplateKwargs = RenderFields["chat_template_kwargs"];
 
-/** Whether arguments turn thoughts on or off, by whichever name of the switch; undefined: they leave that open. */
+/** Whether arguments turn thoughts on or off, under any name of the switch; undefined: they do neither. */
 const switchOf = (kwargs: TemplateKwargs): boolean | undefined =>
   THINKING_SWITCHES.map((name) => kwargs?.[name]).find((value) => typeof value === "boolean");
 
 /**
- * The template's arguments: the request's own take precedence over those derived from its reasoning_effort. A switch of
- * thoughts reaches the template by the template's own name.
+ * The template's arguments: the request's own override those from its reasoning_effort. A thought switch reaches the
+ * template under the template's own name.
  */
 function templateKwargs(context: PromptContext, fields: ChatPlanFields): TemplateKwargs {
   const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
@@ -78,7 +77,7 @@ function templateKwargs(context: PromptContext, fields: ChatPlanFields): Templat
   };
 }
 
-/** @param prompt may end within the answer's first message, which is read from there on */
+/** @param prompt may end within the answer's first message; reading starts there */
 function harmonyReading(context: PromptContext, toolUse: ToolUse | undefined, prompt: string): AnswerReading {
   const { hasReasoning, toolTokenIds } = context.chatFormat;
   const options = {
@@ -120,8 +119,8 @@ function readingOf(
 }
 
 /**
- * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a
- * strict function may be called.
+ * The recipe for calls. The grammar enforces forced calls and calls alongside a form; other calls only if a strict
+ * function may be called.
  */
 function callRecipe(
   { chatFormat: { reasoningMarkers, specialMarkers } }: PromptContext,
@@ -146,7 +145,7 @@ function callRecipe(
   return { ...inText, kind: "callsOrForm", form: besideCalls };
 }
 
-/** Only where the markers are tokens: of others, no token says that the thought has ended. */
+/** Only if the markers are tokens: otherwise no token shows the thought's end. */
 function thoughtBound(
   { chatFormat }: PromptContext,
   { thinking_token_budget: maxTokens = -1 }: ChatPlanFields,
@@ -169,8 +168,8 @@ function partForm(form: AnswerForm): PartForm {
 }
 
 /**
- * @param hasForm the answer's form is prescribed; if no tools may be called, the form covers the whole answer and
- * leaves no room for reasoning
+ * @param hasForm the answer has a required form; if no tools may be called, the form covers the whole answer and leaves
+ * no room for reasoning
  */
 export async function chatPrompt(
   context: PromptContext,
@@ -185,7 +184,7 @@ export async function chatPrompt(
   const { reasoningMarkers: markers, isHarmony } = context.chatFormat;
   const isInside = markers !== undefined && endsInsideReasoning(text, markers);
   const opening = toolUse?.opening ?? "";
-  // A forced form replaces reasoning; it never appears inside it.
+  // A forced form replaces reasoning and never appears inside it.
   const isForced = toolUse?.forced !== undefined || (hasForm && toolUse === undefined);
   const formOpening = isHarmony && opening === "" && isForced && awaitsChannel(text) ? HARMONY.final : "";
   const prompt = `${text}${isForced && isInside ? reasoningEnd(markers) : ""}${opening}${formOpening}`;

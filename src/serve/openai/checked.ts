@@ -5,7 +5,7 @@ import { describeValue } from "../../core/describe-value.js";
 /**
  * A value for which `isValid` holds.
  * @param schema JSON Schema keywords for the API description, in addition to the text
- * @param describe names what is wrong with a value
+ * @param describe names the fault of an invalid value
  */
 export function checked<T>(
   expected: string,

@@ -1,4 +1,4 @@
-/** Cohere's API of vectors, in front of a real encoder. */
+/** Cohere's embedding API, in front of a real encoder. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { type Served, serve } from "../../../test/helpers/served-folder.js";

@@ -1,4 +1,4 @@
-/** Cohere's POST /v2/embed: vectors of texts as numbers of several types. */
+/** Cohere's POST /v2/embed: vectors of texts, as numbers of several types. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../http/context.js";
@@ -22,13 +22,16 @@ import { integerIn, modelField, termsShape } from "./schema-parts.js";
 
 type Vector = Float32Array;
 
-/** The vector's largest value is 127 or -127, so that small values are not all 0; the cosine is that of the vector. */
+/**
+ * The vector's largest value becomes 127 or -127, so that small values are not all 0; the cosine stays the same up to
+ * rounding.
+ */
 function toInt8(vector: Vector): number[] {
   const largest = vector.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   return Array.from(vector, (value) => (largest === 0 ? 0 : Math.round((127 * value) / largest)));
 }
 
-/** A bit for each value, set where it is not negative; the first of eight is the highest of its byte. */
+/** One bit per value, set unless the value is negative; the first of eight is the highest of its byte. */
 function toBits(vector: Vector): number[] {
   const bytes = new Uint8Array(vector.length / 8);
   vector.forEach((value, index) => {
@@ -73,8 +76,8 @@ export const COHERE_EMBED_RULES: FieldRules<(typeof schema)["shape"]> = {
 };
 
 /**
- * The model's prompt for that kind of texts. A kind of Cohere's for which it has none changes nothing: the model does
- * not tell it apart.
+ * The model's prompt for this kind of text. A kind without a prompt changes nothing, since the model does not
+ * distinguish it.
  */
 function promptNameOf(context: ServeContext, type: string | undefined): string | undefined {
   if (type === undefined) return undefined;
@@ -126,7 +129,7 @@ export async function cohereEmbed(c: AppContext, context: ServeContext): Promise
       billed_units: { input_tokens: numTokens },
       tokens: { input_tokens: numTokens },
     },
-    // Gateways read it, as in OpenAI's answers.
+    // Gateways read this field, as in OpenAI's answers.
     usage: { prompt_tokens: numTokens, total_tokens: numTokens },
   });
   const body = `${before.slice(0, -1)},"embeddings":{${lists.join(",")}}}`;

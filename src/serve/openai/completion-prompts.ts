@@ -42,7 +42,7 @@ function emptyPrompt(param: string): MillraceError {
   });
 }
 
-/** @param given the tokens as the client sent them */
+/** @param given the client's tokens */
 function fromIds(context: PromptContext, given: readonly number[], options: PromptOptions, param: string): Prompt {
   const { keepSpecial } = options;
   const { maxModelLen, vocabSize } = context.engine.info;
@@ -55,7 +55,7 @@ function fromIds(context: PromptContext, given: readonly number[], options: Prom
   return withText(Int32Array.from(ids), () => context.tokenizer.decode(ids, { keepSpecial }));
 }
 
-/** Decodes the text only when it is read: for the millions of ids that a request may have, decoding takes a second. */
+/** Decodes the text only when it is read: decoding the millions of ids that a request may have takes a second. */
 function withText(ids: Int32Array, textOf: () => string): Prompt {
   return {
     ids,
@@ -102,8 +102,7 @@ export interface PromptOptions {
   /** The field's name; `prompt` by default. */
   readonly param?: string;
   /**
-   * How many of a prompt's last tokens are kept (-1: as many as the context holds in addition to the answer). Absent:
-   * all.
+   * Number of a prompt's last tokens to keep (-1: as many as the context holds in addition to the answer). Absent: all.
    */
   readonly truncate?: number | undefined;
   /** The side of a prompt that is cut; left by default. */
@@ -111,8 +110,7 @@ export interface PromptOptions {
   /** The number of tokens for the answer. */
   readonly numWanted?: number;
   /**
-   * The tokenizer's own tokens at both ends stay, as encoders are made for, and this side of the text between them is
-   * cut.
+   * Keeps the tokenizer's own tokens at both ends, as encoders need them, and cuts this side of the text between them.
    */
   readonly keepsEnds?: "start" | "end" | undefined;
 }
@@ -121,10 +119,10 @@ function isTexts(list: Exclude<PromptField, string>): list is readonly string[] 
   return typeof list[0] === "string";
 }
 
-/** Texts of so many characters for each token of the context cost no more than texts that are not cut. */
+/** Texts within this many characters per token of the context are cut at the cost of uncut texts. */
 const USUAL_CHARACTERS = 8;
 
-/** The total number of characters by which texts are longer than the context usually holds. */
+/** Total number of characters by which texts exceed the context's usual capacity. */
 function excessOf(field: PromptField, { maxModelLen }: PromptContext["engine"]["info"]): number {
   if (isTokenIdArray(field)) return 0;
   const texts = typeof field === "string" ? [field] : field.filter((prompt) => typeof prompt === "string");
@@ -167,16 +165,14 @@ interface Gap {
   /** The suffix's field. */
   readonly param?: string;
   readonly extra?: {
-    /**
-     * Tokens of further texts, which stand before the rest. Only the last of them that fit into the context are used.
-     */
+    /** Tokens of further texts, which precede the rest. Only the last of them that fit into the context are used. */
     readonly ids: readonly number[];
-    /** Room that they leave for the answer, in tokens. */
+    /** Room for the answer beside them, in tokens. */
     readonly numWanted: number;
   };
 }
 
-/** The text before each gap and the text after it, in the order in which the model was trained to fill gaps. */
+/** The text before and after each gap, in the order of the model's training on gaps. */
 export async function infillPrompts(
   context: PromptContext,
   prompts: readonly Prompt[],
@@ -198,7 +194,7 @@ export async function infillPrompts(
   });
 }
 
-/** Throws unsupported_field where the model was not trained to fill in. */
+/** Throws unsupported_field if the model was not trained to fill in. */
 export function infillTokensOf({ tokenizer: { infill } }: PromptContext, param: string): InfillTokens {
   if (infill !== undefined) return infill;
   const message = `${param}: expected a model with tokens for filling in, got a model without`;

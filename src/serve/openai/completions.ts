@@ -93,18 +93,18 @@ function assertConsistent(request: CompletionRequest): void {
 
 type PromptScores = GenerationUpdate["promptLogprobs"];
 
-/** Truncates the candidates, because another field may have requested more. */
+/** Truncates the candidates, since another field may have requested more. */
 function withTop(scores: PromptScores, numTop: number): PromptScores {
   return scores?.map((score) => (score === null ? null : { ...score, top: score.top.slice(0, numTop) }));
 }
 
-/** Converts a choice's updates to `text` and `logprobs`, and puts the echoed prompt before the first. */
+/** Converts a choice's updates to `text` and `logprobs`, and puts the echoed prompt before the first update. */
 class ChoiceWriter {
   readonly #context: ServeContext;
   readonly #request: CompletionRequest;
   readonly #prompt: Prompt;
   readonly #outputStart: number;
-  /** Set when they arrive, which is with or before the first token. */
+  /** Set on arrival, with or before the first token. */
   promptScores: PromptScores;
 
   constructor(context: ServeContext, request: CompletionRequest, prompt: Prompt) {
@@ -144,7 +144,7 @@ class ChoiceWriter {
   }
 }
 
-/** The streamed form. JSON is concatenated from strings for the same reason as in chatFrames. */
+/** The streamed form. JSON is concatenated from strings, for the same reason as in chatFrames. */
 function completionFrames(
   envelope: Envelope,
   request: CompletionRequest,
@@ -268,7 +268,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
       logprobs: writer.logprobs(result.scored, true),
       finish_reason: result.end.reason,
       stop_reason: result.end.stopReason,
-      // As in vLLM, null where the request asks for none.
+      // As in vLLM, null unless the request asks for them.
       ...(writer.tokenIds(result.tokenIds, true) ?? { prompt_token_ids: null, token_ids: null }),
       prompt_logprobs: hasPromptScores ? promptLogprobs(context.tokenizer, scores) : null,
     };

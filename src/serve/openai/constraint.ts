@@ -25,7 +25,7 @@ export const schemaField = checked<boolean | object>(
 
 const responseFormatField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
-  // llama-server's clients send a schema here; those of Hugging Face have other names for both.
+  // llama-server's clients send a schema in this form; Hugging Face's use other names for both fields.
   z
     .strictObject({
       type: z.enum(["json_object", "json"]),
@@ -36,11 +36,11 @@ const responseFormatField = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: z.strictObject({
-      // Of no use here; llama-server's clients leave it out.
+      // Ignored, and absent in llama-server's requests.
       name: z.string().nullish(),
       description: z.string().nullish(),
       schema: schemaField,
-      // Ignored: the schema is enforced in either case.
+      // Ignored: the schema is always enforced.
       strict: z.boolean().nullish(),
     }),
   }),
@@ -67,7 +67,7 @@ const structuredOutputsField = z.strictObject({
 export const constraintShape = {
   response_format: responseFormatField.optional(),
   structured_outputs: structuredOutputsField.optional(),
-  // llama-server's clients send an empty grammar for none.
+  // llama-server's clients send an empty grammar instead of none.
   grammar: checked<string>(
     `a string of up to ${MAX_TEXT_LENGTH} characters`,
     (value) => typeof value === "string" && value.length <= MAX_TEXT_LENGTH,
@@ -79,7 +79,7 @@ type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
 
 const ANY_OBJECT = { type: "object" };
 
-/** The request's fields that prescribe a form, by name. */
+/** The request's fields that prescribe a form. */
 function constrainingFields(fields: ConstraintFields): readonly (keyof ConstraintFields)[] {
   const { response_format: format, structured_outputs: structured, grammar = "", json_schema: schema } = fields;
   const isGiven = {
@@ -96,7 +96,7 @@ export const isConstrained = (fields: ConstraintFields): boolean => constraining
 /** @param param the request's field that requires an object */
 export const anyObjectForm = (param: string): AnswerForm => ({ kind: "schema", schema: ANY_OBJECT, param });
 
-/** Undefined: the answer has no required form. */
+/** Undefined: the answer's form is free. */
 export function formOf(fields: ConstraintFields): AnswerForm | undefined {
   const [name, second] = constrainingFields(fields);
   if (second !== undefined) throw invalidParameter(second, `expected nothing beside ${name}, got both`);

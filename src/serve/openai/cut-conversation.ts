@@ -1,18 +1,20 @@
-/** Leaves out the oldest turns of a conversation that is too long, for the APIs whose clients expect that. */
+/** Drops the oldest turns of a conversation that is too long, for APIs whose clients expect that. */
 import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../http/context.js";
 import type { PlainMessage } from "./chat-messages.js";
 import type { ChatPlan } from "./chat-plan.js";
 
-/** Tokens that are left for an answer if the request has no limit. */
+/** Tokens to leave for an answer if the request has no limit. */
 export const ANSWER_ROOM = 256;
 
 /**
- * Drops as few of the oldest turns as necessary, each as a whole, beginning with its user message; then the oldest
- * steps of the last turn: an answer with calls and their results. Instructions, the last user message and the last step
- * stay. Rejects with context_length_exceeded if these are too long.
+ * Drops as few of the oldest turns as necessary, each complete from its user message on; then the oldest steps of the
+ * last
+ * turn: an answer with calls and their results. Instructions, the last user message and the last step stay. Rejects
+ * with
+ * context_length_exceeded if these are too long.
  *
- * @param room tokens that are left for the answer, but at most half of the context
+ * @param room tokens to leave for the answer, but at most half of the context
  */
 export async function planWithinContext(
   { engine: { info } }: PromptContext,
@@ -41,11 +43,11 @@ export async function planWithinContext(
     if (made === undefined) low = middle + 1;
     else [best, high] = [made, middle];
   }
-  // If even the shortest is too long, planning it reports the usual error.
+  // If even the shortest is too long, planning it throws the usual error.
   return { plan: best ?? (await plan(shorter.at(-1)?.() ?? messages)), isCut: shorter.length > 0 };
 }
 
-/** Makers of the conversation with less and less of its beginning. */
+/** Functions that return the conversation with less and less of its beginning. */
 function shorterThan(messages: readonly PlainMessage[]): readonly (() => readonly PlainMessage[])[] {
   const placesOf = (role: string) => messages.flatMap((message, index) => (message.role === role ? [index] : []));
   const numFirst = Math.max(

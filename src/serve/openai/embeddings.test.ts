@@ -1,4 +1,4 @@
-/** /v1/embeddings: all kinds of input and output, through the official client if it supports them. */
+/** /v1/embeddings: all kinds of input and output, with the official client if it supports them. */
 import OpenAI, { BadRequestError } from "openai";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakePooled } from "../../../test/helpers/fake-engine.js";
@@ -150,7 +150,7 @@ it("of a long list leave others their turn, and ids are not decoded", async () =
   isOver = true;
   await turning;
   expect(((await answer.json()) as { data: object[] }).data).toHaveLength(input.length);
-  // Numbers of 400 vectors take a second, of which each turn has a few milliseconds.
+  // Writing 400 vectors takes a second, in turns of a few milliseconds.
   expect(numTurns).toBeGreaterThan(20);
   expect(decode).not.toHaveBeenCalled();
 });

@@ -1,4 +1,4 @@
-/** POST /v1/embeddings, and the vectors of texts for other endpoints. */
+/** POST /v1/embeddings, and vectors of texts for other endpoints. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { numberToF16 } from "../../formats/dequantize.js";
@@ -17,14 +17,14 @@ const schema = z.strictObject({
   model: modelField.optional(),
   input: promptField,
   encoding_format: z.enum(["float", "base64"]).optional(),
-  // vLLM's, of base64 alone.
+  // vLLM's field, for base64 only.
   embed_dtype: z.enum(["float32", "float16", "bfloat16"]).optional(),
   endianness: z.enum(["native", "little", "big"]).optional(),
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   prompt_name: z.string().optional(),
-  // vLLM's: false leaves the vector at the length that the model gives it.
+  // vLLM's field: false keeps the length of the model's vector.
   use_activation: z.boolean().optional(),
   ...termsShape,
 });
@@ -54,7 +54,7 @@ function numberToBf16(value: number): number {
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }
 
-/** Little-endian floats, as OpenAI's clients read them, unless the request has vLLM's fields for others. */
+/** Little-endian floats, as OpenAI's clients read them, unless the request has vLLM's fields for other formats. */
 export function toBase64(
   vector: Float32Array,
   { embed_dtype: dtype = "float32", endianness }: Pick<z.infer<typeof schema>, "embed_dtype" | "endianness"> = {},
@@ -80,8 +80,9 @@ export function resolveDimensions(context: ServeContext, asked: number | undefin
 }
 
 /**
- * The model's prompt of that name, else its default one, else none. Throws invalid_parameter for a name that the model
- * does not have.
+ * The model's prompt of that name, otherwise its default one, otherwise none. Throws invalid_parameter for a name that
+ * the
+ * model lacks.
  */
 function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefined): string {
   const { byName = new Map<string, string>(), defaultName } = embeddingPrompts ?? {};
@@ -95,7 +96,7 @@ function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefi
   });
 }
 
-/** Kinds of texts by Cohere's names, with the names by which sentence-transformers finds a prompt for them. */
+/** Cohere's kind of text → the names of its prompt in sentence-transformers. */
 export const TEXT_KINDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["search_query", ["query"]],
   ["search_document", ["document", "passage", "corpus"]],
@@ -103,12 +104,12 @@ export const TEXT_KINDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["clustering", []],
 ]);
 
-/** @returns name of the model's prompt for a kind of texts, or of that very name; undefined: it has none */
+/** @returns name of the model's prompt for a kind of text, or of exactly that name; undefined: the model has none */
 export function promptNameFor({ embeddingPrompts }: ServeContext, kind: string): string | undefined {
   return [kind, ...(TEXT_KINDS.get(kind) ?? [])].find((name) => embeddingPrompts?.byName.has(name));
 }
 
-/** Puts the prompt before texts; token ids are taken as they are. */
+/** Puts the prompt before texts; token ids stay unchanged. */
 function withPrompt(input: PromptField, text: string): PromptField {
   if (text === "") return input;
   if (typeof input === "string") return text + input;
@@ -122,27 +123,28 @@ interface InputOptions {
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
   /**
-   * Most tokens of a text, beside its prompt and the tokenizer's own; the text loses its last ones. Absent: a text
-   * keeps all, since /v1/embeddings has no such field.
+   * Largest number of tokens of a text, beside its prompt and the tokenizer's own; the text loses its last ones.
+   * Absent:
+   * a text keeps all, since /v1/embeddings has no such field.
    */
   readonly mostOfText?: number | undefined;
-  /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
+  /** The side of a text to cut; absent: its end for encoders, its start for other models. */
   readonly cut?: "start" | "end";
 }
 
 /** The tokens of a text, or of a pair of texts, for a vector or a score. */
 export interface PooledPrompt {
   readonly ids: Int32Array;
-  /** Position of the second text's first token; undefined: there is one text, or the model does not tell two apart. */
+  /** Position of the second text's first token; undefined: there is one text, or the model does not distinguish two. */
   readonly secondTextStart?: number | undefined;
-  /** The field of the request that errors name. */
+  /** The request's field for errors. */
   readonly param: string;
 }
 
-/** `truncate`, lowered to `mostOfText` tokens and those around them, unless these are more than the model reads. */
+/** `truncate`, lowered to `mostOfText` tokens plus the tokens around them, unless the model reads fewer. */
 async function truncationFor(context: ServeContext, truncate: number | undefined, mostOfText: number, prompt: string) {
   const { maxModelLen } = context.engine.info;
-  // A space at the prompt's end is a part of the text's first token.
+  // A space at the prompt's end belongs to the text's first token.
   const [around] = await context.asyncTokenizer.encode([prompt.trimEnd()], { addSpecial: true, parseSpecial: true });
   const most = mostOfText + around!.ids.length;
   return most > maxModelLen || (truncate !== undefined && truncate !== -1 && truncate < most) ? truncate : most;
@@ -166,7 +168,7 @@ export async function encodeInputs(
   return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));
 }
 
-/** The model's vector for each prompt, not normalised; of a reranker, its score. */
+/** The model's vector for each prompt, not normalised; for a reranker, its score. */
 export async function pooledVectors(
   c: AppContext,
   context: ServeContext,

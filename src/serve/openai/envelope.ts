@@ -9,7 +9,7 @@ export interface Envelope {
   readonly system_fingerprint: string;
 }
 
-/** @param prefix of the id: OpenAI's name for the kind of answer */
+/** @param prefix OpenAI's id prefix for the kind of answer */
 export function envelopeOf({ version }: ServeContext, prefix: "cmpl" | "chatcmpl", model: string): Envelope {
   return {
     id: `${prefix}-${randomUUID()}`,

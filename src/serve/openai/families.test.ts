@@ -1,6 +1,6 @@
 /**
- * Calls and thoughts of model families through the endpoints: what the prompt shows, what the answer says, and that a
- * stream says the same.
+ * Calls and thoughts of model families through the endpoints: the prompt, the answer, and the equal content of a
+ * stream.
  */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
@@ -90,7 +90,7 @@ interface Delta {
   readonly function_call?: { readonly name?: string; readonly arguments: string };
 }
 
-/** A stream's deltas put together. */
+/** A stream's deltas, joined. */
 async function streamed(fields: object, text: string, overrides: Partial<AppOptions>) {
   const { server } = await startFakeServer(writing(text), overrides);
   const body = JSON.stringify({ messages, stream: true, ...fields });
@@ -122,7 +122,7 @@ describe("calls", () => {
     expect(choice.finish_reason).toBe("tool_calls");
     const stream = await streamed({ tools }, `I look.\n${call}`, { chatTemplate });
     expect(stream).toMatchObject({ content: "I look.", name: "weather", args: ARGUMENTS, finish: "tool_calls" });
-    // OLMo's calls come whole.
+    // OLMo's calls come complete.
     expect(stream.numPieces).toBeGreaterThan(chatTemplate === olmoTemplate ? 0 : 4);
   });
 
@@ -296,7 +296,7 @@ describe("functions and function_call, OpenAI's earlier fields", () => {
 });
 
 describe("a switch of thoughts by the template's own name", () => {
-  // As DeepSeek V3.1 has it: off unless asked for.
+  // As in DeepSeek V3.1: off by default.
   const byThinking = new ChatTemplate(
     `{#- enable_thinking #}{% if not thinking is defined %}{% set thinking = false %}{% endif %}{% for m in messages %}{{ m['thinking'] | default('') }}{{ m.content }}{% endfor %}{{ '<think>' if thinking else '<think></think>' }}`,
   );

@@ -1,4 +1,4 @@
-/** What the templates of some families are given: ids, tools in the system message, calls as messages. */
+/** The input of some families' templates: ids, tools in the system message, calls as messages. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { deepseekOwnTemplate, glm4Template, kimiTemplate } from "../../../test/helpers/chat-templates.js";
@@ -82,7 +82,7 @@ describe("calls", () => {
     }
     const strict = [{ type: "function", function: { ...weather, strict: true } }];
     const { grammar } = await post({ tools: strict }, "ok", { chatTemplate });
-    // A call, nothing, or a text behind a line break.
+    // A call, nothing, or a text after a line break.
     expect(grammar).toMatch(/= \(r\d+ \| "" \| \("\\U0000000a" r\d+\)\)/);
   });
 
@@ -95,7 +95,7 @@ describe("calls", () => {
       reasoning: "hm",
       tool_calls: [{ function: { name: "weather", arguments: "{}" } }],
     });
-    // A grammar holds the thought to its end, and leaves the opener to its text.
+    // A grammar holds the thought until its end, and leaves the opener in its text.
     const strict = [{ type: "function", function: { ...weather, strict: true } }];
     const held = await post({ tools: strict }, `<think>hm ${call}</think>ok`, {
       chatTemplate: new ChatTemplate(source),

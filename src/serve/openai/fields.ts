@@ -11,18 +11,18 @@ import { expectedOf, pathText, shorten, valueAt } from "../../core/schema-proble
 import type { Asker, PromptContext } from "../http/context.js";
 import type { Aliases } from "./aliases.js";
 
-/** Whether the field's value asks for nothing, given the request's other fields. */
+/** Whether the field's value has no effect, given the request's other fields. */
 type IsNeutral = (value: unknown, body: Readonly<Record<string, unknown>>) => boolean;
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
   readonly schema: z.ZodObject<Shape, z.core.$strict>;
   /** Other names of fields. */
   readonly aliases?: Aliases;
-  /** Fields that are accepted and have no effect. */
+  /** Accepted fields without effect. */
   readonly inert: ReadonlySet<string>;
-  /** Fields that the endpoint does not know have no effect, whatever --unknown-fields says. */
+  /** Unknown fields have no effect at this endpoint, regardless of --unknown-fields. */
   readonly ignoresUnknown?: boolean;
-  /** Known fields that the server does not support, with a test for values without effect. */
+  /** Known fields without support, with a test for values without effect. */
   readonly unsupported: Readonly<Record<string, IsNeutral>>;
 }
 
@@ -39,12 +39,12 @@ export const INERT_FIELDS: readonly string[] = [
   "spaces_between_special_tokens",
   // Mastra's switch for its own conversion of schemas.
   "strictJsonSchema",
-  // Labels of vLLM's, earlier vLLM's and Open WebUI's requests.
+  // Labels in requests of vLLM, earlier vLLM and Open WebUI.
   "request_id",
   "guided_decoding_backend",
   "chat_id",
   "session_id",
-  // vLLM's sizes of chunks, and its form of inputs that this server does not take.
+  // vLLM's chunk sizes, and its form of inputs that this server does not accept.
   "stream_interval",
   "mm_payload",
 ];
@@ -57,9 +57,9 @@ export const isOneOf =
   (value: unknown): boolean =>
     neutral.includes(value);
 
-/** vLLM's searches for several answers, and its fields for what this server does not have or show. */
+/** vLLM's searches for several answers, and its fields for features that this server lacks or does not show. */
 export const SAMPLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
-  // Neutral if as many answers are drawn as are returned.
+  // Neutral if the request draws as many answers as it returns.
   best_of: (value, { n }) => value === 1 || value === n,
   use_beam_search: isOneOf(false),
   length_penalty: isOneOf(1),
@@ -78,7 +78,7 @@ export const SAMPLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
   routed_experts_prompt_start: isOneOf(0),
 };
 
-/** vLLM's fields of all endpoints for vectors and scores. */
+/** vLLM's fields for all endpoints of vectors and scores. */
 export const POOLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
   padding: isOneOf(false, "do_not_pad"),
   truncation_side: never,
@@ -102,7 +102,7 @@ function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly
   return new MillraceError("invalid_parameter", message, { param });
 }
 
-/** Keeps known fields; reports or refuses the others. */
+/** Keeps known fields; reports or refuses others. */
 function selectFields<Shape extends z.ZodRawShape>(
   c: Asker,
   context: PromptContext,
@@ -140,9 +140,9 @@ function selectFields<Shape extends z.ZodRawShape>(
   return selected;
 }
 
-/** Members of two objects together. Throws invalid_parameter where the fields contradict each other. */
+/** The members of two objects. Throws invalid_parameter if the fields contradict each other. */
 function joined(alias: string, name: string, given: unknown, value: unknown): unknown {
-  // Clients for several versions of vLLM send the same grammar under the name of each version.
+  // Clients for several versions of vLLM send the same grammar under each version's name.
   if (given === undefined || isDeepStrictEqual(given, value)) return value;
   const agrees = ([key, member]: [string, unknown], of: object) =>
     !Object.hasOwn(of, key) || isDeepStrictEqual(valueAt(of, [key]), member);
@@ -191,7 +191,7 @@ export function parseFields<Shape extends z.ZodRawShape>(
   return parseNested(c, context, rules.schema, selected, []);
 }
 
-/** The number of list elements that are checked at once. */
+/** Number of list elements to check at once. */
 const PIECE = 256;
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Chat completions of a model that writes Harmony: the messages that its template receives, and the parts of its
- * answers.
- */
+/** Chat completions of a model with Harmony: the messages for its template, and the parts of its answers. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { harmonyTemplate } from "../../../test/helpers/chat-templates.js";

@@ -1,14 +1,14 @@
 /**
- * Writes an answer that is a long list without keeping other requests from their turn: a choice may have a hundred
- * thousand log-probabilities, and a request two thousand vectors.
+ * Writes an answer that is a long list in turns, so that other requests continue: a choice may have a hundred thousand
+ * log-probabilities, and a request two thousand vectors.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AppContext } from "../http/context.js";
 
-/** Time after which other requests have their turn. */
+/** Length of a turn; other requests run in between. */
 const TURN_MS = 5;
 
-/** The JSON of a list, between its brackets. @param items a function for each item that makes it */
+/** The JSON of a list, without its brackets. @param items a function that creates each item */
 export async function listInTurns(items: readonly (() => object | string)[]): Promise<string> {
   const written: string[] = [];
   let startMs = performance.now();
@@ -24,8 +24,8 @@ export async function listInTurns(items: readonly (() => object | string)[]): Pr
 
 /**
  * @param before fields before the list, at least one
- * @param list the list's name, and a function for each item that makes it
- * @param after fields after it, at least one
+ * @param list the list's name, and a function that creates each item
+ * @param after fields after the list, at least one
  */
 export async function jsonInTurns(
   c: AppContext,

@@ -1,7 +1,7 @@
-/** llama-server's request fields that this server ignores, or takes only with the values that turn them off. */
+/** llama-server's request fields that this server ignores, or accepts only with values that turn them off. */
 import { isEmptyArray, isOneOf } from "./fields.js";
 
-/** Settings of llama-server's slots, samplers and batches, none of which this server has. */
+/** Settings of llama-server's slots, samplers and batches; this server has none of them. */
 export const LLAMA_INERT_FIELDS: ReadonlySet<string> = new Set(
   (
     "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse samplers " +
@@ -11,9 +11,10 @@ export const LLAMA_INERT_FIELDS: ReadonlySet<string> = new Set(
 );
 
 /**
- * Features that this server does not have, with the values that turn them off. Mirostat carries a state from each token
- * to the next, which depends on the probability of the chosen token: no position would have a choice of its own that a
- * draft could be checked against, and a pre-empted answer could not be gone on with from its tokens alone.
+ * Features that this server lacks, with the values that turn them off. Mirostat carries a state from token to token
+ * that
+ * depends on the chosen token's probability: a draft could not be checked against a position's own choice, and a
+ * pre-empted answer could not continue from its tokens alone.
  */
 export const LLAMA_UNSUPPORTED: Readonly<Record<string, (value: unknown) => boolean>> = {
   mirostat: isOneOf(0),

@@ -1,4 +1,4 @@
-/** llama.cpp's samplers reach the engine from every dialect that has them, and wrong values are refused by name. */
+/** llama.cpp's samplers reach the engine from every dialect that has them; invalid values are refused by name. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
@@ -8,7 +8,7 @@ import type { PromptContext } from "../http/context.js";
 import { dryPenaltyOf } from "./llama-samplers.js";
 
 const messages = [{ role: "user", content: "hi" }];
-/** Path, the body around the fields, and what an error puts before a field's name. */
+/** Path, the body around the fields, and the prefix of a field's name in errors. */
 const ENDPOINTS: readonly (readonly [path: string, bodyOf: (fields: object) => object, prefix: string])[] = [
   ["/v1/chat/completions", (fields) => ({ messages, ...fields }), ""],
   ["/v1/completions", (fields) => ({ prompt: "hi", ...fields }), ""],

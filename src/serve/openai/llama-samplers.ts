@@ -1,4 +1,4 @@
-/** What the fields of llama.cpp's samplers mean for the engine. */
+/** Turns the fields of llama.cpp's samplers into the engine's settings. */
 import type { z } from "zod";
 import { type DryBreaker, type DryPenalty, GREEDY_TEMPERATURE, type SamplingParams } from "../../engine/api/request.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
@@ -14,7 +14,7 @@ export const DRY_ALLOWED_LENGTH = 2;
 const DRY_BREAKERS = ["\n", ":", '"', "*"];
 export const XTC_THRESHOLD = 0.1;
 
-/** −1 is any number. */
+/** −1: any number. */
 const windowOf = (lastN = -1): number | undefined => (lastN < 0 ? undefined : lastN);
 
 type Samplers = Pick<SamplingParams, "penaltyWindow" | "topNSigma" | "typicalP" | "xtc" | "dynamicTemperature">;
@@ -34,8 +34,8 @@ export function samplersOf(fields: LlamaSamplers): Samplers {
 }
 
 /**
- * The defaults that hold beside a request's temperature. XTC and a dynamic temperature draw at temperature 0 too: who
- * asks for that wants the likeliest tokens, and caches count on it, so that a request brings these two itself.
+ * The defaults that apply with a request's temperature. XTC and dynamic temperature draw even at temperature 0, where
+ * clients want the likeliest tokens and caches count on them, so only the request itself can turn these two on.
  */
 export function defaultsBeside(temperature: number | undefined, defaults: SamplingDefaults): SamplingDefaults {
   if (temperature === undefined || temperature >= GREEDY_TEMPERATURE) return defaults;
@@ -61,7 +61,7 @@ export async function dryPenaltyOf(
   };
 }
 
-/** One breaker for each tail, as texts have many tokens in common. A tokenizer may have more tokens than the model. */
+/** One breaker per tail, since texts have many tokens in common. A tokenizer may have more tokens than the model. */
 function byTail(breakers: readonly DryBreaker[], vocabSize: number): readonly DryBreaker[] {
   const found = new Map<string, DryBreaker[]>();
   for (const breaker of breakers) {
@@ -75,7 +75,7 @@ function byTail(breakers: readonly DryBreaker[], vocabSize: number): readonly Dr
   return merged.filter(({ heads }) => heads.length > 0);
 }
 
-/** Ascending, and in memory that the engine's thread reads too: each choice of a request would take a copy along. */
+/** Ascending, and in memory that the engine's thread shares: otherwise each choice of a request would copy it. */
 function allHeads(breakers: readonly DryBreaker[], vocabSize: number): Int32Array {
   const isHead = new Uint8Array(vocabSize);
   let numHeads = 0;

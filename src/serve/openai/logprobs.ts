@@ -1,5 +1,5 @@
 /**
- * Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's
+ * Log-probabilities in the APIs' forms: OpenAI's for chat, OpenAI's older one for completions, and vLLM's
  * `prompt_logprobs`.
  */
 import type { TokenLogprob } from "../../engine/api/output.js";
@@ -40,7 +40,7 @@ export function chatLogprobs(tokenizer: Tokenizer, scored: readonly ScoredToken[
   };
 }
 
-/** One position of the older shape; null log-probabilities for a prompt's first token. */
+/** One position of the older form; null log-probabilities for a prompt's first token. */
 export interface LegacyEntry {
   readonly tokenId: number;
   readonly logprob: TokenLogprob | null;
@@ -59,7 +59,7 @@ export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEnt
       // Two tokens may have the same text; the likelier one comes first and is kept.
       if (!byText.has(text)) byText.set(text, finite(candidate.logprob));
     }
-    // As in vLLM, the token itself is the first.
+    // As in vLLM, the token itself comes first.
     const own = nameOf(tokenizer, logprob.tokenId, isAsId);
     return Object.fromEntries([[own, byText.get(own)], ...byText]);
   };
@@ -71,7 +71,7 @@ export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEnt
   };
 }
 
-/** vLLM's `prompt_logprobs`: for each prompt position null or { id: { logprob, rank, decoded_token } }. */
+/** vLLM's `prompt_logprobs`: for each prompt position, null or { id: { logprob, rank, decoded_token } }. */
 export function promptLogprobs(tokenizer: Tokenizer, positions: readonly (TokenLogprob | null)[]) {
   return positions.map((position) => {
     if (position === null) return null;

@@ -1,6 +1,7 @@
 /**
- * Resolves a request's `model`: one of the served names, with Ollama's tag or without, or the first if the request
- * names none.
+ * Resolves a request's `model`: one of the served names, with or without Ollama's tag, or the first if the request
+ * names
+ * none.
  */
 import { MillraceError } from "../../core/errors.js";
 import { withoutTag } from "../../core/ollama-api.js";

@@ -1,4 +1,4 @@
-/** The served names and the model's facts in Ollama's words. */
+/** The served names and the model's facts in Ollama's form. */
 import { createHash } from "node:crypto";
 import { withTag } from "../../core/ollama-api.js";
 import type { ServeContext } from "../http/context.js";
@@ -20,7 +20,7 @@ export function detailsOf({ engine: { info } }: ServeContext): object {
   };
 }
 
-/** A hash of the model's facts, in place of Ollama's hash of the model's files: large files need not be read for it. */
+/** A hash of the model's facts instead of Ollama's hash of the model's files, so that large files need not be read. */
 export function digestOf({ engine: { info } }: ServeContext): string {
   const facts = [info.architecture, info.weightType, info.numParameters, info.weightBytes];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
@@ -34,7 +34,7 @@ export function modelEntries(context: ServeContext): readonly object[] {
   return context.modelNames.map((name) => ({ name: withTag(name), model: withTag(name), ...common }));
 }
 
-/** The answer of /api/tags. llama-server has it in its /v1/models, beside OpenAI's fields. */
+/** The answer of /api/tags. llama-server's /v1/models has it too, beside OpenAI's fields. */
 export function tagsObject(context: ServeContext): { readonly models: readonly object[] } {
   const facts = { capabilities: capabilitiesOf(context), modified_at: startOf(context) };
   return { models: modelEntries(context).map((entry) => ({ ...entry, ...facts })) };

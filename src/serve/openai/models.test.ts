@@ -1,4 +1,4 @@
-/** What the list of models says beside OpenAI's fields. */
+/** The fields of the model list beyond OpenAI's. */
 import { expect, test } from "vitest";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import { createApp } from "../app.js";

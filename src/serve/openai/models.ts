@@ -13,7 +13,7 @@ function describeModel(context: ServeContext, name: string) {
     default_sampling_params: context.samplingDefaults ?? {},
     ...lengthFields(info.maxModelLen),
     tasks: info.tasks,
-    // llama-server's.
+    // llama-server's field.
     aliases: context.modelNames,
     tags: [],
     meta: {

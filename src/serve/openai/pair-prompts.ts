@@ -1,7 +1,4 @@
-/**
- * The prompts of pairs of texts, as a reranker reads them: joined by the tokenizer's own tokens, or in the model's
- * template.
- */
+/** The prompts of text pairs for a reranker: joined by the tokenizer's own tokens, or in the model's template. */
 import { MillraceError } from "../../core/errors.js";
 import type { PairTemplate } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../http/context.js";
@@ -10,21 +7,23 @@ import { assertMayBeTruncated, contextExceeded, joinedIds, wholeIds } from "./pr
 
 interface PairText {
   readonly text: string;
-  /** The request field that it came in. */
+  /** The request's field with this text. */
   readonly param: string;
 }
 
 export type TextPair = readonly [first: PairText, second: PairText];
 
-/** How the tokens of pairs are made. */
+/** Options for building the tokens of pairs. */
 interface PairOptions {
-  /** The request field that has a text for each pair. */
+  /** The request's field with a text for each pair. */
   readonly param: string;
-  /** Most tokens of a pair; -1: as many as the context holds. Absent: a pair that is too long is refused. */
+  /**
+   * Largest number of a pair's tokens; -1: as many as the context holds. Absent: a pair that is too long is refused.
+   */
   readonly truncate: number | undefined;
-  /** Most tokens of each second text, which loses its last ones. Absent: any number. */
+  /** Largest number of each second text's tokens; the text loses its last ones. Absent: any number. */
   readonly mostOfSecond: number | undefined;
-  /** The task of a reranker that reads instructions; absent: to find passages that answer a web search. */
+  /** The task for a reranker that reads instructions; absent: to find passages that answer a web search. */
   readonly instruction: string | undefined;
 }
 
@@ -36,8 +35,8 @@ export const noInstruction = (got: string): MillraceError =>
   });
 
 /**
- * Special tokens in the texts are plain text: a document cannot end itself. Throws context_length_exceeded for a pair
- * that does not fit.
+ * Special tokens in the texts count as plain text: a document cannot end itself. Throws context_length_exceeded for a
+ * pair that does not fit.
  */
 export async function encodePairs(
   context: ServeContext,
@@ -51,10 +50,12 @@ export async function encodePairs(
   return encodeJoined(context, pairs, options);
 }
 
-/** Most text of a request's pairs, as a multiple of the largest body: the query is repeated with each document. */
+/**
+ * Limit of the text in a request's pairs, as a multiple of the largest body: the query is repeated for each document.
+ */
 const MOST_BODIES = 4;
 
-/** @param numAround characters that each pair has beside its texts */
+/** @param numAround characters of each pair beside its texts */
 function assertLength(
   { limits }: ServeContext,
   pairs: readonly TextPair[],
@@ -72,7 +73,7 @@ function assertLength(
   });
 }
 
-/** Number of tokens that the texts of a pair may have beside the tokens around them. */
+/** Number of tokens for the texts of a pair, beside the tokens around them. */
 function roomFor(numAround: number, truncate: number | undefined, maxModelLen: number): number {
   const longest = Math.min(truncate === undefined || truncate === -1 ? maxModelLen : truncate, maxModelLen);
   if (longest >= numAround) return longest - numAround;
@@ -81,13 +82,13 @@ function roomFor(numAround: number, truncate: number | undefined, maxModelLen: n
   throw new MillraceError("invalid_parameter", message, { param: "truncate_prompt_tokens" });
 }
 
-/** Token ids of texts that stand in a pair. */
+/** Token ids of texts inside a pair. */
 function encodePlain(context: ServeContext, texts: readonly string[], truncate: number | undefined) {
   const most = truncate === undefined ? context.engine.info.maxModelLen : undefined;
   return context.asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false }, most);
 }
 
-/** The pairs of an encoder, joined as its tokenizer says. */
+/** The pairs of an encoder, joined as its tokenizer defines. */
 async function encodeJoined(
   context: ServeContext,
   pairs: readonly TextPair[],
@@ -104,7 +105,7 @@ async function encodeJoined(
   const { truncate, mostOfSecond } = options;
   const { maxModelLen } = context.engine.info;
   assertLength(context, pairs, 0, options);
-  // A query that goes with many texts is encoded once.
+  // A query for many texts is encoded once.
   const texts = [...new Set(pairs.flatMap((pair) => pair.map(({ text }) => text)))];
   const encoded = await encodePlain(context, texts, truncate ?? mostOfSecond);
   const encodedOf = new Map(texts.map((text, index) => [text, encoded[index]!] as const));
@@ -119,14 +120,14 @@ async function encodeJoined(
   });
 }
 
-/** The chat that Qwen3-Reranker was trained on, around a pair; the model answers yes or no. */
+/** The chat around a pair in Qwen3-Reranker's training; the model answers yes or no. */
 const BEFORE_PAIR =
   "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
   'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n';
 const AFTER_PAIR = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 const DEFAULT_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query";
 
-/** The pairs with the first tokens of their second texts, as text: a template puts them among other words. */
+/** The pairs with their second texts cut to the first tokens, as text: a template puts them among other words. */
 async function withShortSeconds(
   context: ServeContext,
   pairs: readonly TextPair[],
@@ -165,7 +166,7 @@ async function encodeInstructed(
   const numAround = before!.length + after!.length;
   const numFit = roomFor(numAround, truncate, maxModelLen);
   const prompts: PooledPrompt[] = [];
-  // Part by part: a query of a megabyte is refused with its first document, before it is repeated for a thousand.
+  // Part by part: a query of a megabyte is refused with its first document, before its repetition for a thousand.
   for (const texts of partsOf(pairs.map(([a, b]) => textOf(a.text, b.text)))) {
     for (const each of await encodePlain(context, texts, truncate)) {
       const { param } = pairs[prompts.length]![1];
@@ -179,7 +180,7 @@ async function encodeInstructed(
   return prompts;
 }
 
-/** Characters of texts that are encoded together: far more than the caller's own thread encodes. */
+/** Characters of texts to encode together: far more than the caller's own thread encodes. */
 const PART_LENGTH = 256 * 1024;
 
 function* partsOf(texts: readonly string[]): Generator<readonly string[]> {
@@ -193,8 +194,8 @@ function* partsOf(texts: readonly string[]): Generator<readonly string[]> {
 }
 
 /**
- * The first tokens of both, taken from the longer one until both fit; of two as long as each other the second keeps one
- * more.
+ * The first tokens of both texts, cut from the longer one until both fit; if both are cut, the second keeps the odd
+ * token.
  */
 function fitting(first: Int32Array, second: Int32Array, numFit: number): [Int32Array, Int32Array] {
   if (first.length + second.length <= numFit) return [first, second];

@@ -4,7 +4,7 @@ import type { Encoded } from "../../text/tokenizer-job.js";
 import type { PromptContext } from "../http/context.js";
 
 /**
- * OpenAI's wording, by which clients notice that they must shorten the conversation, or choose a model with a longer
+ * OpenAI's wording, from which clients conclude that they must shorten the conversation or choose a model with a longer
  * context.
  */
 const limitOf = (maxModelLen: number): string => `this model's maximum context length is ${maxModelLen} tokens`;
@@ -13,7 +13,7 @@ const limitOf = (maxModelLen: number): string => `this model's maximum context l
 const tooLong = (numTokens: number, most: number): string =>
   `prompt is too long: ${numTokens} tokens > ${most} maximum`;
 
-/** The ids of a text. Throws if it was not tokenized to its end because it clearly exceeds the context. */
+/** The ids of a text. Throws if tokenizing stopped early, because the text clearly exceeds the context. */
 export function wholeIds({ ids, atLeast }: Encoded, { engine }: PromptContext, param: string): Int32Array {
   if (atLeast === undefined) return ids;
   throw contextExceeded(engine.info.maxModelLen, atLeast, 0, param, "at least ");
@@ -21,7 +21,7 @@ export function wholeIds({ ids, atLeast }: Encoded, { engine }: PromptContext, p
 
 /**
  * @param numWantedTokens the requested output tokens; only zero or non-zero matters
- * @param bound stands before the number of tokens where it is no exact one
+ * @param bound precedes an inexact number of tokens
  */
 export function contextExceeded(
   maxModelLen: number,
@@ -38,12 +38,14 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/** The limit of what is cut from a request's texts, in characters: a text is tokenized whole, whatever part is kept. */
+/**
+ * Limit of the text that a request's cuts may remove, in characters: a text is tokenized whole, whichever part is kept.
+ */
 export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
 /**
- * Replaces assertTextMayFit if only the first or last tokens of each prompt are kept.
- * @param length of the request's texts together, or of what they have beyond the context
+ * Replaces assertTextMayFit if each prompt keeps only its first or last tokens.
+ * @param length of all texts of the request, or of their excess over the context
  */
 export function assertMayBeTruncated(length: number, param: string): void {
   if (length <= MAX_TRUNCATED_LENGTH) return;
@@ -58,8 +60,7 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
-  // An encoder's longest prompt may be a text of any length; what clearly has more tokens is noticed while it is
-  // encoded.
+  // An encoder accepts texts of any length; encoding stops once a text clearly has too many tokens.
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
@@ -68,15 +69,18 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   );
 }
 
-/** Where a text is cut that has too many tokens. */
+/** Which side of a text with too many tokens is cut. */
 interface TokenCut {
-  /** The text's end goes, as encoders are made for, or its start. */
+  /** The text's end, as encoders are made for, or its start. */
   readonly cut: "start" | "end";
-  /** Tokens that the tokenizer has put at that side, which stay. */
+  /** Tokens that the tokenizer puts at that side; they stay. */
   readonly numAround: number;
 }
 
-/** `truncate` of a text's tokens, with those that the tokenizer has put around it; -1: as many as the context holds. */
+/**
+ * The first or last `truncate` tokens of a text, including the tokenizer's own around it; -1: as many as the context
+ * holds.
+ */
 export function keptTokens(
   ids: Int32Array,
   truncate: number | undefined,
@@ -91,7 +95,7 @@ export function keptTokens(
     : joinedIds(ids.subarray(0, numOwn), ids.subarray(ids.length - numKept + numOwn));
 }
 
-/** One list after the other, of any length: arguments of a call, as a spread makes them, are limited by the stack. */
+/** Joins lists of any length: spreading them into arguments would overflow the stack. */
 export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
   const joined = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0));
   let end = 0;
@@ -103,7 +107,7 @@ export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
 }
 
 /**
- * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens), or the first ones, where the right side is cut;
+ * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens), or the first ones if the right side is cut;
  * -1: as many as the context holds in addition to the answer.
  * @param numWanted the number of tokens for the answer
  */
@@ -120,7 +124,7 @@ export function truncated(
   return side === "right" ? ids.slice(0, numKept) : ids.slice(ids.length - numKept);
 }
 
-/** Refuses more messages than the context has tokens, because every message takes at least one token. */
+/** Refuses more messages than the context has tokens, since every message takes at least one. */
 export function assertMessagesMayFit(context: PromptContext, numMessages: number, param: string): void {
   const { maxModelLen } = context.engine.info;
   if (numMessages <= maxModelLen) return;

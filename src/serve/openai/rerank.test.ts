@@ -1,4 +1,4 @@
-/** Rerank by an embedding model: the cosines of the vectors that /v1/embeddings gives. */
+/** Reranking with an embedding model: the cosines of the vectors of /v1/embeddings. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
@@ -25,7 +25,7 @@ describe("a model of vectors with prompts for queries and documents", () => {
   const embed = (fields: object) => served.post<Vectors>("/v1/embeddings", fields);
   const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
   const [asked, documents] = ["line one", ["naïve café", "two lines", "one line", "naïve café", "a bear"]];
-  /** The cosines of the vectors that /v1/embeddings gives, with the model's prompts for queries and documents. */
+  /** The cosines of the vectors of /v1/embeddings, with the model's prompts for queries and documents. */
   const cosinesOf = async () => {
     const [query, vectors] = [
       await embed({ input: asked, prompt_name: "query" }),
@@ -50,7 +50,7 @@ describe("a model of vectors with prompts for queries and documents", () => {
       expect(Math.abs(relevance_score - cosines[index]!)).toBeLessThan(1e-6);
       expect(document).toEqual({ text: documents[index] });
     }
-    // A text that stands in two documents is computed once.
+    // A text in two documents is computed once.
     const again = await embed({ input: documents[3], prompt_name: "document" });
     expect(body.usage.total_tokens).toBe(numTokens - again.body.usage.prompt_tokens);
     const best = await served.post<RankAnswer>(path, { query: asked, documents, top_n: 2 });
@@ -105,7 +105,7 @@ it("ranks by vectors with the prompts for queries and documents, and computes ea
   expect(await read(named("query", "passage"))).toEqual(["query: a", "passage: b", "passage: a"]);
   expect(await read(named("search_query", "query", "corpus"))).toEqual(["search_query: a", "corpus: b", "corpus: a"]);
   expect(await read(undefined)).toEqual(["a", "b"]);
-  // A model that reads from the left, too, keeps the start of documents.
+  // A model that reads from the left also keeps the start of documents.
   const cut = { documents: ["bcdef"], max_tokens_per_doc: 3 };
   expect(await read(undefined, cut)).toEqual(["a", "bcd"]);
 });

@@ -1,7 +1,8 @@
 /**
- * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in
- * vLLM's, in the order of the request. A model with a rank head reads both texts at once; an embedding model answers
- * with the cosine of the two vectors.
+ * Scores of texts for a query: /rerank in the form of Cohere's and Jina's APIs, ordered by score, and /score in vLLM's,
+ * in
+ * the request's order. A model with a rank head reads both texts at once; an embedding model answers with the cosine of
+ * the two vectors.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -15,7 +16,7 @@ import { resolveModelName } from "./model-name.js";
 import { encodePairs, noInstruction, type TextPair } from "./pair-prompts.js";
 import { checked, integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
-/** A document is a text, or an object that has one. */
+/** A document is a text, or an object with a text. */
 type DocumentField = string | { readonly text: string };
 
 const isDocument = (value: unknown): value is DocumentField =>
@@ -33,7 +34,7 @@ const textsField = checked<string | readonly string[]>(
     (Array.isArray(value) && value.length > 0 && value.every((v) => typeof v === "string")),
 );
 
-/** Fields that vLLM has for both endpoints, with the values without effect. */
+/** vLLM's fields for both endpoints, with the values without effect. */
 const VLLM_FIELDS = {
   ...POOLING_UNSUPPORTED,
   chat_template_kwargs: isEmptyObject,
@@ -45,7 +46,7 @@ const rerankSchema = z.strictObject({
   model: modelField.optional(),
   query: z.string().min(1),
   documents: documentsField.optional(),
-  // Text Embeddings Inference's.
+  // Text Embeddings Inference's field.
   texts: documentsField.optional(),
   return_text: z.boolean().optional(),
   top_n: integerIn(0, 2 ** 31 - 1).optional(),
@@ -97,25 +98,25 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
 
 type ScoreRequest = z.infer<typeof scoreSchema>;
 
-/** The fields of both endpoints that say how the tokens of pairs are made. */
+/** The fields of both endpoints that affect the tokens of pairs. */
 type PairFields = Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens">;
 
 /** One side of the pairs. */
 interface Side {
   readonly texts: TextsField;
-  /** The field that has the texts. */
+  /** The field with the texts. */
   readonly param: string;
-  /** Name of the prompt that an embedding model gets before each text; absent: its default one. */
+  /** Name of the prompt that an embedding model gets before each text; absent: the default one. */
   readonly promptName?: string | undefined;
-  /** Most tokens of each text, which loses its last ones. Absent: a text keeps all, as in /score. */
+  /** Largest number of each text's tokens; the text loses its last ones. Absent: a text keeps all, as in /score. */
   readonly mostOfText?: number | undefined;
 }
 
-/** A text for each pair on the second side; on the first as many, or one for all. */
+/** The second side has a text for each pair; the first has as many, or one for all. */
 type Sides = readonly [first: Side, second: Side];
 
 interface Scores {
-  /** One for each pair. */
+  /** One per pair. */
   readonly values: readonly number[];
   readonly numTokens: number;
 }
@@ -135,12 +136,12 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
   const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
   const query = { texts: request.query, param: "query", promptName: promptNameFor(context, "search_query") };
   const promptName = promptNameFor(context, "search_document");
-  // 0 stands for all tokens, as in vLLM's API.
+  // 0 means all tokens, as in vLLM's API.
   const sides = [query, { texts, param, promptName, mostOfText: request.max_tokens_per_doc || undefined }] as const;
   const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
-  // Among equal scores the earlier document is first.
+  // Among equal scores, the earlier document comes first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
-  // vLLM's clients write 0 for all.
+  // 0 means all in requests of vLLM's clients.
   const shown = request.top_n ? order.slice(0, request.top_n) : order;
   if (param === "texts") {
     const withText = (index: number) => (request.return_text === true ? { text: texts[index] } : {});
@@ -204,7 +205,7 @@ function scoresOf(c: AppContext, context: ServeContext, sides: Sides, fields: Pa
   return isReranker ? headScores(c, context, sides, fields, terms) : cosines(c, context, sides, fields, terms);
 }
 
-/** Scores by a reranker, which reads both texts of a pair at once. */
+/** Scores from a reranker, which reads both texts of a pair at once. */
 async function headScores(
   c: AppContext,
   context: ServeContext,
@@ -225,7 +226,7 @@ async function headScores(
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }
 
-/** Scores by an embedding model: cosines of the vectors that /v1/embeddings gives. */
+/** Scores from an embedding model: cosines of the vectors of /v1/embeddings. */
 async function cosines(
   c: AppContext,
   context: ServeContext,
@@ -249,7 +250,7 @@ async function cosines(
   };
 }
 
-/** Prompts of different tokens, and for each of all prompts the index of the one with its tokens. */
+/** The distinct prompts by their tokens, and for each prompt the index of its distinct one. */
 function distinctOf(prompts: readonly PooledPrompt[]) {
   const distinct: PooledPrompt[] = [];
   const known = new Map<string, number>();

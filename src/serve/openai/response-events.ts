@@ -1,4 +1,4 @@
-/** The stream of a response by this server: its events, with the log-probabilities of each piece of text. */
+/** The stream of a response from this server: its events, with the log-probabilities of each piece of text. */
 
 import { errorBody } from "../../core/error-body.js";
 import { ResponseEvents } from "../../core/response-events.js";
@@ -24,7 +24,7 @@ class ResponseStream {
     return this.#events.hasBegun ? "" : this.#events.begin(this.#facts);
   }
 
-  /** Scores of tokens without text so far are sent with the next text. */
+  /** Keeps scores of tokens without text for the next text. */
   score(said: readonly ScoredToken[]): void {
     for (const logprob of this.#facts.logprobs(said)) this.#logprobs.push(logprob);
   }

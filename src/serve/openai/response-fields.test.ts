@@ -1,4 +1,4 @@
-/** Fields of requests to /v1/responses that chats have too, and those of its answers. */
+/** Fields of /v1/responses that chats share, and fields of its answers. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { startFakeServer } from "../../../test/helpers/fake-server.js";

@@ -35,7 +35,7 @@ const resultItem = z.object({
   output: z.union([z.string(), z.array(anyPart)]),
 });
 
-/** A call of a tool that takes free text, as an earlier model made it. */
+/** An earlier model's call of a tool that takes free text. */
 const customCallItem = z.object({
   type: z.literal("custom_tool_call"),
   call_id: z.string(),
@@ -44,12 +44,12 @@ const customCallItem = z.object({
 });
 
 /**
- * Items of steps that OpenAI's servers take themselves: calls of their own tools, whose results the messages after them
- * repeat, and compacted conversations, which are encrypted.
+ * Items of steps on OpenAI's own servers: calls of their tools, whose results the next messages repeat, and compacted
+ * conversations, which are encrypted.
  */
 const PROVIDERS_STEPS: readonly unknown[] = ["web_search_call", "file_search_call", "mcp_list_tools", "compaction"];
 
-/** The server can use neither summaries nor encrypted contents; its own answers have none. */
+/** The server cannot use summaries or encrypted contents; its own answers have neither. */
 const reasoningItem = z.object({
   type: z.literal("reasoning"),
   content: z.array(z.object({ type: z.literal("reasoning_text"), text: z.string() })).nullish(),
@@ -76,7 +76,7 @@ function contentText(content: string | readonly AnyPart[], path: readonly Proper
   return content.map((part, index) => partText(part, [...path, index])).join("\n");
 }
 
-/** A message under construction, because an answer is sent back as several items. */
+/** A message under construction, since clients send an answer back as several items. */
 interface Turn {
   readonly role: string;
   content: string;
@@ -111,7 +111,7 @@ class InputReader {
 
   say(role: string, content: string): void {
     const last = this.#turns.at(-1);
-    // This item is the text of a turn that began with its reasoning.
+    // This item is the text of a turn that already has its reasoning.
     const isBegun = role === "assistant" && last?.role === role && last.content === "" && last.calls.length === 0;
     if (isBegun) last.content = content;
     else this.#turns.push({ role, content, reasoning: "", calls: [] });

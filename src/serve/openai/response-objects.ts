@@ -1,4 +1,4 @@
-/** What a response by this server says: the items of its output, its end, and its counts. */
+/** The content of a response from this server: the items of its output, its end, and its counts. */
 import { type ResponseHead, responseObject, responseUsage, type WholeResponse } from "../../core/response-objects.js";
 import { type AnswerItem, itemsOf, newItem } from "../generation/answer-items.js";
 import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
@@ -10,7 +10,7 @@ export interface ResponseFacts extends ResponseHead {
   readonly logprobs: (said: readonly ScoredToken[]) => object[];
 }
 
-/** An empty answer is a message without text. */
+/** An empty answer becomes a message without text. */
 export const emptyAnswerItem = (): AnswerItem => newItem("content");
 
 interface Said {

@@ -18,7 +18,7 @@ import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools
 import { planChoices } from "./sampling.js";
 import { integerIn, modelField, objectField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
 
-/** Accepted and ignored: reasoning is returned in full, not as a summary. */
+/** Accepted and ignored: the answer has all reasoning, not a summary. */
 const summaryField = z.enum(["auto", "concise", "detailed"]).nullish();
 const reasoningField = z.strictObject({
   effort: effortField.nullish(),
@@ -29,8 +29,8 @@ const reasoningField = z.strictObject({
 const LOGPROBS = "message.output_text.logprobs";
 
 /**
- * Most values concern the provider's own tools, whose items never occur in answers of this server. Reasoning is
- * returned as plain text.
+ * Most values concern the provider's own tools, whose items never occur in this server's answers. Reasoning is returned
+ * as plain text.
  */
 const includeField = z.array(
   z.enum([
@@ -45,7 +45,7 @@ const includeField = z.array(
   ]),
 );
 
-/** Chat's; OpenAI's API has the first two only. */
+/** Chat's fields; OpenAI's API has only the first two here. */
 const { temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed } =
   samplingShape;
 const { stop, stop_token_ids, ignore_eos, include_stop_str_in_output, skip_special_tokens, logit_bias } = samplingShape;
@@ -62,7 +62,7 @@ const schema = z.strictObject({
   metadata: objectField.optional(),
   max_output_tokens: integerIn(1, 2 ** 31 - 1).optional(),
   stream: z.boolean().optional(),
-  // Every response has its usage.
+  // Ignored: every response has its usage.
   stream_options: streamOptionsField.optional(),
   ...responseSamplingShape,
   structured_outputs: samplingShape.structured_outputs,
@@ -82,7 +82,7 @@ export type ResponseRequest = z.output<typeof schema>;
 
 export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  // Codex sends its installation's id.
+  // Includes the field for Codex, which sends its installation's id.
   inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "max_tool_calls", "client_metadata", "timings_per_token"]),
   unsupported: {
     conversation: never,
@@ -92,7 +92,7 @@ export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
     prompt: never,
     context_management: isEmptyArray,
     ...SAMPLING_UNSUPPORTED,
-    // vLLM's: the tokens' messages beside the items.
+    // vLLM's field: the tokens' messages beside the items.
     enable_response_messages: isOneOf(false),
     previous_input_messages: isEmptyArray,
   },
@@ -112,7 +112,7 @@ function conversationOf(c: Asker, context: PromptContext, request: ResponseReque
   ] as const;
 }
 
-/** The token ids of the request's prompt; its other fields are ignored. */
+/** The token ids of the request's prompt; ignores its other fields. */
 export async function responsePromptIds(
   c: Asker,
   context: PromptContext,
@@ -122,7 +122,7 @@ export async function responsePromptIds(
   return promptIds;
 }
 
-/** The number of likeliest tokens to show for each token; undefined: no log-probabilities. */
+/** Number of likeliest tokens to show for each token; undefined: no log-probabilities. */
 export function numTopLogprobsOf(request: ResponseRequest): number | undefined {
   const { top_logprobs: numTop = 0, include = [] } = request;
   return numTop > 0 || include.includes(LOGPROBS) ? numTop : undefined;

@@ -12,20 +12,20 @@ const formatField = z.discriminatedUnion("type", [
     name: z.string(),
     description: z.string().nullish(),
     schema: schemaField,
-    // Ignored: the schema is enforced in either case.
+    // Ignored: the schema is always enforced.
     strict: z.boolean().nullish(),
   }),
 ]);
 
 export const textField = z.strictObject({
   format: formatField.nullish(),
-  // Ignored, because models here accept no verbosity.
+  // Ignored: models here accept no verbosity.
   verbosity: z.unknown().optional(),
 });
 
 interface FormFields {
   readonly text?: z.output<typeof textField> | undefined;
-  /** vLLM's. */
+  /** vLLM's field. */
   readonly structured_outputs?: z.output<(typeof constraintShape)["structured_outputs"]>;
 }
 
@@ -33,7 +33,7 @@ export function isFormPrescribed({ text, structured_outputs: structured }: FormF
   return structured !== undefined || (text?.format != null && text.format.type !== "text");
 }
 
-/** Undefined: the answer has no required form. */
+/** Undefined: the answer's form is free. */
 export function formOfResponse({ text, structured_outputs }: FormFields): AnswerForm | undefined {
   const format = text?.format;
   if (format == null || format.type === "text") return formOf({ structured_outputs });

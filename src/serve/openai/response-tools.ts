@@ -1,7 +1,8 @@
 /**
  * Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat
- * completions. Tools that OpenAI runs itself, and those of other forms, are left out, so that agents such as Codex,
- * which always offer some, can use their functions.
+ * completions. Tools that OpenAI itself runs, and tools of other forms, are left out, so that agents such as Codex,
+ * which
+ * always offer some, can use their functions.
  */
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
@@ -15,7 +16,7 @@ import { assertDistinctNames, flatToolPaths, nameField, parametersField, type To
 export const flatToolsField = z.array(objectField).max(128);
 const typeOfTool = z.object({ type: z.string() });
 
-/** Types of tools that no function stands for. */
+/** Types of tools without an equivalent function. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   "apply_patch",
   "code_interpreter",
@@ -33,7 +34,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "web_search_preview",
 ]);
 
-/** The types of a request's tools that are left out, each once. */
+/** The types of a request's omitted tools, each once. */
 export function leftOutTools(tools: z.output<typeof flatToolsField> = []): readonly string[] {
   return [...new Set(tools.map((tool) => ("type" in tool ? String(tool.type) : "")))].filter((type) =>
     LEFT_OUT.has(type),

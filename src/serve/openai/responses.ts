@@ -72,7 +72,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   return c.json(finish(wholeResponse(facts, results[0]!, totals)));
 }
 
-/** POST /v1/responses/input_tokens: the tokens of the prompt that /v1/responses would make. */
+/** POST /v1/responses/input_tokens: the number of tokens in the prompt that /v1/responses would build. */
 export async function inputTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const body = await readJsonObject(c, context.limits);
   const turn = context.responses.open(c.get("tenant") ?? "", body, { isGeneration: false });

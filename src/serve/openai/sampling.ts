@@ -12,11 +12,11 @@ import { defaultsBeside, samplersOf } from "./llama-samplers.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
-/** One prompt, and the settings that its choices share. */
+/** One prompt, and its choices' shared settings. */
 interface GenerationPlan extends ChatPlan {
   readonly fields: SamplingFields;
   readonly terms: RequestTerms;
-  /** Undefined: as many as the context leaves. */
+  /** Undefined: as many as the context allows. */
   readonly maxTokens: number | undefined;
   /** The field name in errors about maxTokens. */
   readonly maxTokensField: string;
@@ -24,21 +24,22 @@ interface GenerationPlan extends ChatPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
-  /** As dryPenaltyOf makes it; absent: off. */
+  /** Result of dryPenaltyOf; absent: off. */
   readonly dry?: DryPenalty | undefined;
-  /** As badWordsOf makes them; absent: none. */
+  /** Result of badWordsOf; absent: none. */
   readonly badWords?: number[][] | undefined;
-  /** Only the first choice computes the prompt's log-probabilities, because they are the same for all choices. */
+  /** Only the first choice computes the prompt's log-probabilities, since they are the same for all choices. */
   readonly scoresPromptOnce?: boolean;
   /** Requests an embedding of the prompt instead of an answer. */
   readonly pooling?: Pooling;
-  /** Position of the first token of the second of two texts. */
+  /** Position of the second text's first token, for pairs of texts. */
   readonly secondTextStart?: number | undefined;
 }
 
 /**
- * The limit of output tokens: the requested number, at most the rest of the context; without a request, at most the
- * capacity of the KV memory as well. The prompt itself is never cut.
+ * The limit of output tokens: the requested number, at most the rest of the context; without a requested number, at
+ * most
+ * the capacity of the KV memory as well. The prompt itself is never cut.
  */
 function resolveMaxTokens(plan: GenerationPlan, info: PlanContext["engine"]["info"]): number {
   const { maxModelLen } = info;
@@ -52,7 +53,7 @@ function resolveMaxTokens(plan: GenerationPlan, info: PlanContext["engine"]["inf
   return Math.min(wanted, tokensLeft);
 }
 
-/** The tokens of each word at the beginning of a text and, if different, after a blank. */
+/** The tokens of each word at the start of a text and, if different, after a blank. */
 export async function badWordsOf(
   { asyncTokenizer }: Pick<ServeContext, "asyncTokenizer">,
   words: readonly string[] | undefined,
@@ -68,7 +69,7 @@ export async function badWordsOf(
   });
 }
 
-/** A field of the request wins; one that is there and undefined is none. */
+/** A request's field wins, unless its value is undefined. */
 function withDefaults(fields: SamplingFields, defaults: SamplingDefaults = {}): SamplingFields {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return { ...defaultsBeside(fields.temperature, defaults), ...Object.fromEntries(given) };
@@ -113,8 +114,8 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<Samp
 }
 
 /**
- * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position: all are kept
- * until the answer is complete, at some 400 bytes each.
+ * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position: they stay in
+ * memory until the answer is complete, at about 400 bytes each.
  */
 const MAX_PROMPT_LOGPROBS = 1_000_000;
 
@@ -148,8 +149,8 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
 }
 
 /**
- * The generations of a request: all choices of the first prompt, then those of the next one. Refuses a request whose
- * prompts together ask for too much.
+ * The generations of a request: all choices of the first prompt, then of the next. Refuses a request whose prompts
+ * together exceed a limit.
  */
 export function planChoices(
   context: PlanContext,
@@ -200,7 +201,7 @@ function choicesOf(
   }));
 }
 
-/** The limit for all recipes of a request together, because each sequence sends a copy to the engine. */
+/** The limit for all recipes of a request, since each sequence sends a copy to the engine. */
 const MAX_RECIPES_LENGTH = 16 * MAX_RECIPE_LENGTH;
 
 function assertShortRecipes(requests: readonly GenerationRequest[]): void {

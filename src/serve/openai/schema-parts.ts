@@ -10,7 +10,7 @@ import { MAX_BAD_WORDS, MAX_DRY_BREAKERS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from 
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 
-/** The limit exists because words are tokenized before the rest of the request is checked. */
+/** A limit, since words are tokenized before the rest of the request is checked. */
 const MAX_BAD_WORD_CHARACTERS = 256;
 
 export { checked };
@@ -52,7 +52,7 @@ export const objectField = checked<Readonly<Record<string, unknown>>>("an object
 
 const MAX_STOP_STRINGS = 64;
 const MAX_STOP_LENGTH = 4096;
-/** Each choice of a request has a matcher with a table as long as all of them. */
+/** A limit, since each choice of a request has a matcher with a table as long as all stop strings. */
 const MAX_STOPS_LENGTH = 16 * MAX_STOP_LENGTH;
 const STOP_LENGTHS = `(each at most ${MAX_STOP_LENGTH} characters, all ${MAX_STOPS_LENGTH})`;
 
@@ -98,7 +98,7 @@ const seedField = checked<number>(
   { type: "integer", minimum: -int64Limit, maximum: int64Limit },
 );
 
-/** The limits exist because the tokens of each of a breaker's beginnings are looked for in the whole vocabulary. */
+/** Limits, since each beginning of a breaker is searched for in the tokens of the complete vocabulary. */
 const MAX_BREAKERS = 32;
 const MAX_BREAKER_LENGTH = 40;
 
@@ -186,13 +186,13 @@ export const termsShape = {
 
 export type SamplingFields = z.output<z.ZodObject<typeof samplingShape>>;
 
-/** -1, llama-server's and LM Studio's word: as many as there is room for. */
+/** -1, from llama-server and LM Studio: as many as fit. */
 export const maxTokensField = integerIn(-1, 2 ** 31 - 1);
 
-/** undefined: as many as there is room for. */
+/** undefined: as many as fit. */
 export const maxTokensOf = (given: number | undefined): number | undefined => (given === -1 ? undefined : given);
 
-/** The upper limit of `n` is a server setting and is checked later. */
+/** The upper limit of `n` is a server setting, checked later. */
 export const numChoicesField = integerIn(1, 2 ** 31 - 1);
 
 export const streamOptionsField = z.strictObject({

@@ -1,7 +1,7 @@
-/** Which further arguments a chat template may get from a request, and from the server for requests without them. */
+/** The further arguments that a chat template may get from a request, or from the server for requests without them. */
 
 export const MAX_KWARGS_DEPTH = 16;
-/** The server's own arguments. */
+/** Names of the server's own arguments. */
 export const RESERVED_KWARGS = ["messages", "tools", "add_generation_prompt", "chat_template"] as const;
 
 export function isShallow(value: unknown, depth = MAX_KWARGS_DEPTH): boolean {

@@ -1,4 +1,4 @@
-/** llama-server's `timings`: how many tokens a choice took and how long. */
+/** llama-server's `timings`: the tokens of a choice and their times. */
 import { AnswerClock, type AnswerTimes } from "../generation/answer-clock.js";
 import type { GenerationUpdate } from "../generation/generation.js";
 
@@ -6,10 +6,10 @@ export class ChoiceTimings {
   readonly #clock: AnswerClock;
   #numPredicted = 0;
   #numCached = 0;
-  /** Set when the choice has ended. */
+  /** Set when the choice ends. */
   #endTimes: AnswerTimes | undefined;
 
-  /** @param startMs `performance.now()` when the request came */
+  /** @param startMs `performance.now()` at the request's arrival */
   constructor(
     startMs: number,
     private readonly numPromptTokens: number,
@@ -29,7 +29,7 @@ export class ChoiceTimings {
     if (update.end !== undefined) this.#endTimes = this.#clock.times();
   }
 
-  /** Up to the choice's end, or to now: milliseconds, and what follows from them. */
+  /** Milliseconds until the choice's end, or so far, and figures derived from them. */
   toObject(): object {
     const { promptMs, answerMs } = this.#endTimes ?? this.#clock.times();
     const perToken = (ms: number, count: number) => (count === 0 ? 0 : ms / count);
@@ -45,7 +45,7 @@ export class ChoiceTimings {
       prompt_per_second: perSecond(promptMs, numPrompt),
       predicted_n: numPredicted,
       predicted_ms: answerMs,
-      // The time begins with the first token.
+      // The answer's time starts at its first token, so the rates exclude that token.
       predicted_per_token_ms: perToken(answerMs, numLater),
       predicted_per_second: perSecond(answerMs, numLater),
     };

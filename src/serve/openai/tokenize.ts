@@ -1,4 +1,4 @@
-/** POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's shapes; the first two in llama-server's, too. */
+/** POST /tokenize and /detokenize and GET /tokenizer_info in vLLM's form; the first two also in llama-server's. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
@@ -16,7 +16,7 @@ import { templateTools, toolsField } from "./tool-fields.js";
 const tokenizeSchema = z.strictObject({
   model: modelField.optional(),
   prompt: z.string().optional(),
-  // llama-server's names.
+  // llama-server's names for these fields.
   content: z.string().optional(),
   add_special: z.boolean().optional(),
   parse_special: z.boolean().optional(),
@@ -27,7 +27,7 @@ const tokenizeSchema = z.strictObject({
   chat_template_kwargs: templateKwargsField.optional(),
   tools: toolsField.optional(),
   return_token_strs: z.boolean().optional(),
-  // llama-server's: each token is an object of its id and its text, or its bytes.
+  // llama-server's field: each token is an object of its id and its text, or its bytes.
   with_pieces: z.boolean().optional(),
 });
 
@@ -85,14 +85,14 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
   const text = textOf(context, request);
-  // llama-server adds none unless it is asked to.
+  // llama-server adds special tokens only on request.
   const isPlain = request.messages === undefined && request.content === undefined;
   const addSpecial = request.add_special_tokens ?? request.add_special ?? isPlain;
   const options = { addSpecial, parseSpecial: request.parse_special ?? true };
   const { count, ids, texts } = await context.asyncTokenizer.list(text, options, detailsOf(request));
   const { maxModelLen } = context.engine.info;
   const head = `{"count":${count},"max_model_len":${maxModelLen},"tokens":`;
-  // The ids arrive as JSON bytes, because serialising a million ids on this thread would delay other requests.
+  // The ids arrive as JSON bytes, since serialising a million ids on this thread would delay other requests.
   const body = Buffer.concat([Buffer.from(head), ids, Buffer.from(',"token_strs":'), texts, Buffer.from("}")]);
   return c.body(body, 200, { "Content-Type": "application/json" });
 }
@@ -110,20 +110,20 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
   }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
   const text = await context.asyncTokenizer.decode(request.tokens);
-  // vLLM's field and llama-server's.
+  // vLLM's field, and llama-server's.
   return c.json({ prompt: text, content: text });
 }
 
 /**
- * The facts that evaluation tools need to render chats and truncate texts themselves. The server pads nothing, so the
- * end token is reported as the padding token.
+ * The facts with which evaluation tools render chats and truncate texts themselves. The server pads nothing, so the end
+ * token stands in as the padding token.
  */
 export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
   const { tokenizer, chatTemplate, engine } = context;
   const { bosId, eosId } = tokenizer;
   const nameOf = (id: number | undefined) => (id === undefined ? null : tokenText(tokenizer, id));
   return c.json({
-    // transformers' class that reads any tokenizer.json.
+    // The class of transformers that reads any tokenizer.json.
     tokenizer_class: "PreTrainedTokenizerFast",
     bos_token: nameOf(bosId),
     eos_token: nameOf(eosId),

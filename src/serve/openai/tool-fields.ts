@@ -19,7 +19,7 @@ const nameUpTo = (maxLength: number) =>
   );
 
 export const nameField = nameUpTo(64);
-/** Longer, because Anthropic's clients prefix each tool's name with its server's name. */
+/** Longer, since Anthropic's clients prefix each tool's name with its server's name. */
 export const longNameField = nameUpTo(128);
 
 export const parametersField = checked<Record<string, unknown>>("an object (a JSON schema)", (value) =>
@@ -33,7 +33,7 @@ const functionSchema = z.strictObject({
   strict: z.boolean().nullish(),
 });
 
-/** Members beside the function, such as those for a provider's cache, are dropped. */
+/** Fields beside the function, such as those for a provider's cache, are dropped. */
 const toolSchema = z.object({ type: z.literal("function"), function: functionSchema });
 
 type ToolField = z.output<typeof toolSchema>;
@@ -53,7 +53,7 @@ const allowedChoice = z.strictObject({
 
 export const toolChoiceField = z.union([z.enum(["none", "auto", "required"]), namedChoice, allowedChoice]);
 
-/** An assistant's calls that the client sends back, with any fields that clients add. */
+/** Calls of the assistant that the client sends back, with any fields that clients add. */
 export const toolCallsField = z.array(
   z.object({
     id: z.string(),
@@ -62,10 +62,10 @@ export const toolCallsField = z.array(
   }),
 );
 
-/** The request's fields for tools, which errors name. */
+/** The paths of a request's tool fields, for errors. */
 interface ToolPaths {
   readonly list: string;
-  /** The name and the schema within a tool. */
+  /** The paths of name and schema within a tool. */
   readonly name: string;
   readonly schema: string;
   readonly choice: string;
@@ -78,12 +78,12 @@ const TOOL_PATHS: ToolPaths = {
   choice: "tool_choice",
 };
 const FUNCTION_PATHS: ToolPaths = { list: "functions", name: "name", schema: "parameters", choice: "function_call" };
-/** Of tools whose function has no member of its own. */
+/** For tools whose function is not nested in them. */
 export const flatToolPaths = (schema: string): ToolPaths => ({ ...TOOL_PATHS, name: "name", schema });
 
 export interface ToolFields {
   readonly tools?: readonly ToolField[] | undefined;
-  /** Not a request field: those of chat completions by default. */
+  /** Not a request field; by default the paths of chat completions. */
   readonly toolPaths?: ToolPaths;
   readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;
@@ -94,7 +94,7 @@ interface EarlierToolFields {
   readonly function_call?: z.output<typeof functionChoiceField> | undefined;
 }
 
-/** The same request, with `functions` and `function_call` as the tools that they mean: at most one is called. */
+/** The same request, with `functions` and `function_call` converted to tools: at most one is called. */
 export function withTools<Fields extends ToolFields & EarlierToolFields>(fields: Fields): Fields {
   const { functions, function_call: choice } = fields;
   const given = functions === undefined ? "function_call" : "functions";
@@ -118,19 +118,19 @@ export function withTools<Fields extends ToolFields & EarlierToolFields>(fields:
 /** How a request uses tools. */
 export interface ToolUse {
   readonly format: CallSyntax;
-  /** Tools in the form that templates use. */
+  /** Tools in the templates' form. */
   readonly tools: readonly object[];
   /** Functions that may be called. */
   readonly functions: readonly GrammarFunction[];
   /** Whether the answer ends with its first call. */
   readonly isSingle: boolean;
-  /** Whether the answer must be a call: "named" of the only function, "any" of any function. */
+  /** Whether the answer must be a call: "named" of the only function, "any" of any. */
   readonly forced: "named" | "any" | undefined;
-  /** The text at the beginning of an answer with a forced call; "" if no call is forced. */
+  /** The text that opens an answer with a forced call; "" if no call is forced. */
   readonly opening: string;
 }
 
-/** @param pathOf gives the path of a function's name in the request */
+/** @param pathOf path of a function's name in the request */
 export function assertDistinctNames(
   functions: readonly { readonly name: string }[],
   pathOf: (index: number) => string,
@@ -147,7 +147,7 @@ export function assertDistinctNames(
   }
 }
 
-/** The tools in the form that templates use; undefined if there are none. */
+/** The tools in the templates' form; undefined if there are none. */
 export function templateTools(
   context: PromptContext,
   tools: readonly ToolField[] | undefined,
@@ -202,10 +202,7 @@ function choiceOf({ tool_choice: choice = "auto", tools = [], toolPaths: paths =
   return { mode: "required", names, forcedName: choice.function.name };
 }
 
-/**
- * Undefined: the answer is plain text, even if it looks like a call.
- * @param numCalls the number of calls in the conversation so far
- */
+/** Without a template, chat is unavailable; another check reports that with a better error. */
 export function toolUseOf(context: PromptContext, fields: ToolFields, numCalls: number): ToolUse | undefined {
   const { mode, names, forcedName } = choiceOf(fields);
   const { toolPaths: paths = TOOL_PATHS } = fields;
@@ -221,7 +218,7 @@ export function toolUseOf(context: PromptContext, fields: ToolFields, numCalls: 
   }
   // Without a template chat is unavailable; another check reports that with a better error.
   if (mode === "none" || context.chatTemplate === undefined) return undefined;
-  // If a certain function must be called, the prompt shows all functions; otherwise only those that may be called.
+  // If a particular function must be called, the prompt shows all functions; otherwise only those that may be called.
   const isShown = ({ function: { name } }: ToolField) => forcedName !== undefined || names?.has(name) !== false;
   const tools = templateTools(context, fields.tools, isShown, paths);
   if (tools === undefined) return undefined;

@@ -149,7 +149,7 @@ describe("the template", () => {
     expect(prompt).not.toContain("get_weather");
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
     expect(choice.message).not.toHaveProperty("tool_calls");
-    // A template without support for tools is accepted, because tool_choice none needs no support.
+    // Templates without tool support are accepted, since tool_choice none needs none.
     expect((await post({ tools, tool_choice: "none" }, "ok", { chatTemplate: chatMl })).status).toBe(200);
   });
 
@@ -271,7 +271,7 @@ describe("forced calls", () => {
     expect(any).toContain('"now\\", \\"arguments\\":"');
     const named = await grammarOf({ tools, tool_choice: forced("now") });
     expect(named).not.toContain("get_weather");
-    // A schema that cannot be enforced is ignored for a function that is not strict.
+    // For a function that is not strict, a schema that cannot be enforced is ignored.
     for (const lax of [tool("f", keptNot(false)), textual(false)]) {
       expect(await grammarOf({ tools: [lax], tool_choice: "required" })).toContain('"f\\"');
       expect(await grammarOf({ tools: [lax] })).toBeUndefined();
@@ -335,7 +335,7 @@ describe("tools together with a form", () => {
     const { choice, prompt, grammar } = await post({ tools, response_format }, 'why\n</think>\n\n{"a":1}', thinking);
     expect(prompt.endsWith("<think>\n")).toBe(true);
     expect(choice.message).toMatchObject({ reasoning: "why", content: '{"a":1}' });
-    // The answer does not end after its reasoning.
+    // The answer continues after its reasoning.
     expect(grammar).not.toContain("stop_eos=true");
   });
 });

@@ -29,7 +29,7 @@ export function usageOf(promptLengths: readonly number[], numChoices: number, to
   };
 }
 
-/** The JSON of `usage` in all chunks of a stream but the last: the usage of one choice so far. */
+/** The JSON of `usage` in all chunks of a stream except the last: the usage of one choice so far. */
 export class ChunkUsage {
   readonly #usage: StreamUsage;
   readonly #numOutputTokens: number[];
@@ -51,7 +51,7 @@ export class ChunkUsage {
     this.#numOutputTokens[index]! += numNewTokens;
   }
 
-  /** The field with its comma; "" if the chunk has none. */
+  /** The field with its comma; "" if the chunk has no usage. */
   field(index: number): string {
     if (this.#usage === "none") return "";
     if (this.#usage === "last") return `,"usage":null`;

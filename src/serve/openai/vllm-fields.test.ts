@@ -151,7 +151,7 @@ describe("truncate_prompt_tokens", () => {
 
   it("tokenizes a bounded amount of text, for all prompts together", async () => {
     const truncate_prompt_tokens = 1;
-    // Eight characters for each token of the context are free.
+    // Eight characters per token of the context do not count.
     const usual = "x".repeat(8 * 4096);
     const half = `${"x".repeat(MAX_TRUNCATED_LENGTH / 2)}${usual}`;
     expect((await ask(COMPLETIONS, { prompt: [half, half, usual, usual], truncate_prompt_tokens })).status).toBe(200);

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { CachedBlocks } from "../../../text/cached-blocks.js";
 import type { UpstreamTarget } from "../../upstream/upstream.js";
 
-/** Time of three heartbeats. */
+/** Three heartbeat intervals. */
 const SILENCE_MS = 45_000;
 const CONNECT_MS = 5_000;
 /** Largest event: the snapshot of a cache of two million blocks. */
@@ -15,7 +15,7 @@ const MAX_EVENT_BYTES = 64 * 2 ** 20;
 
 const cacheEvent = z.object({
   sequence: z.number(),
-  /** Changes in the format of CachedBlocks. */
+  /** CachedBlocks checks the format of changes. */
   blocks: z.array(z.number()),
   // Only snapshots have these two.
   block_size: z.int().min(1).optional(),
@@ -25,7 +25,7 @@ const cacheEvent = z.object({
 type CacheEvent = z.output<typeof cacheEvent>;
 
 /**
- * @yields the blocks after each event; ends without any where the engine refuses for good: an older version, or a
+ * @yields the blocks after each event; ends without yielding if the engine always refuses: an older version, or a
  * missing key
  */
 export async function* followEventStream(
@@ -68,10 +68,10 @@ function applied(blocks: CachedBlocks | undefined, event: CacheEvent): CachedBlo
   return blocks;
 }
 
-/** Parses server-sent events from a stream cut at any place. Throws if an event is malformed or too large. */
+/** Parses server-sent events from a stream that is cut anywhere. Throws if an event is malformed or too large. */
 async function* eventsOf(body: AsyncIterable<Buffer>): AsyncGenerator<CacheEvent> {
   const decoder = new TextDecoder();
-  // An event of many chunks is joined once, when its end has come.
+  // Chunks are joined once, at the event's end.
   let pieces: string[] = [];
   let length = 0;
   for await (const chunk of body) {

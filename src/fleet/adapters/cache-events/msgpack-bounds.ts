@@ -1,10 +1,10 @@
 /**
- * Bounds the memory that decoding a MessagePack message takes. A decoder reserves an array as long as its header says,
- * so that a message of a few bytes could reserve gigabytes: here each value of each list must be present before
- * anything is decoded.
+ * Bounds the memory for decoding a MessagePack message. A decoder reserves an array as long as its header says, so that
+ * a message of a few bytes could reserve gigabytes. Here every value of every list must be present before decoding
+ * starts.
  */
 
-/** A batch of vLLM has five levels, and its values are mostly tokens. */
+/** vLLM's batches have five levels; most of their values are tokens. */
 const MAX_DEPTH = 16;
 const MAX_VALUES = 1 << 20;
 
@@ -22,7 +22,7 @@ const FIXED_BYTES: Readonly<Record<number, number>> = Object.fromEntries([
 
 /**
  * Throws for a message that is cut, has more values or levels than a batch of events, or has extension types, which
- * vLLM does not use.
+ * vLLM never sends.
  */
 export function expectBoundedMessage(bytes: Buffer): void {
   let at = 0;

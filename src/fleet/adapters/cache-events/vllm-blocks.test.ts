@@ -13,7 +13,7 @@ interface Block {
   readonly key: number;
 }
 
-/** The blocks of a prompt as vLLM names them: here, by hashes that only have to differ. */
+/** The blocks of a prompt as vLLM names them. The hashes here only have to differ. */
 function chain(prompt: readonly number[], salt: string): Block[] {
   const blocks: Block[] = [];
   let key = rootKey(salt);
@@ -67,7 +67,7 @@ test("after any history of stored, copied and removed blocks exactly those with 
       for (const [what, tokens, own, which] of steps) {
         const blocks = chain(tokens, own);
         if (what === "store") {
-          // vLLM stores the part of a prompt that it has not found; its parent is then in the cache.
+          // vLLM stores the part of a prompt that is not cached yet, so its parent is in the cache.
           const found = blocks.findIndex(({ key }) => !copies.has(key));
           const fresh = blocks.slice(found === -1 ? blocks.length - 1 : found);
           told.apply([1, [storedEvent(fresh)], 0]);
@@ -82,7 +82,7 @@ test("after any history of stored, copied and removed blocks exactly those with 
           told.apply([1, [{ type: "AllBlocksCleared" }], 0]);
           copies.clear();
         }
-        // A block whose parent was removed before it was stored has no key: vLLM would not find it either.
+        // A block whose parent was removed before the block was stored has no key: vLLM would not find it either.
         expect(keysIn(told).every((key) => copies.has(key))).toBe(true);
         for (const block of blocks) {
           const isWhole = blocks.slice(0, blocks.indexOf(block) + 1).every(({ key }) => copies.has(key));

@@ -1,13 +1,13 @@
 /**
- * vLLM's cached blocks under our own keys. vLLM names a block by a hash of its own and tells the tokens once, when the
- * block is stored (BlockStored, BlockRemoved and AllBlocksCleared of vllm/distributed/kv_events.py, 0.32). So each hash
- * is kept with the key that our tokens give the block, and a removal, which has the hash alone, finds the key again.
+ * vLLM's cached blocks under our own keys. vLLM names a block by its own hash and reports the tokens once, when the
+ * block is stored (BlockStored, BlockRemoved and AllBlocksCleared of vllm/distributed/kv_events.py, 0.32). This class
+ * keeps each hash with our key of the same tokens, so that a removal, which carries only the hash, finds the key.
  */
 import { z } from "zod";
 import { blockKey, rootKey } from "../../../text/block-hash.js";
 import { CachedBlocks } from "../../../text/cached-blocks.js";
 
-/** Blocks of 16 tokens are then 16 million; a report of more is damaged. */
+/** 16 million tokens in blocks of 16; a report of more blocks is damaged. */
 const MAX_BLOCKS = 1 << 20;
 const MAX_GROUPS = 31;
 /** Upper bound of a block's hash; SHA-512 has this many bytes. */
@@ -51,7 +51,7 @@ type Removed = z.output<typeof removed>;
 
 interface KnownBlock {
   readonly key: number;
-  /** Copies of the block in each group; vLLM reports the storing and the removal of each. */
+  /** Copies of the block in each group; vLLM reports each copy when it is stored and when it is removed. */
   readonly copies: Map<number, number>;
 }
 
@@ -61,7 +61,7 @@ export class VllmBlocks {
   readonly #windows = new Map<number, number>();
   #blocks: CachedBlocks | undefined;
 
-  /** Undefined until the first block is stored, which tells the size of blocks. */
+  /** Undefined until the first block is stored, which states the block size. */
   get blocks(): CachedBlocks | undefined {
     return this.#blocks;
   }
@@ -79,16 +79,15 @@ export class VllmBlocks {
 
   #store(event: Stored): void {
     const { block_hashes, block_size, token_ids, parent_block_hash, group_idx, extra_keys, lora_name, medium } = event;
-    // Blocks in other memories are not those that routing counts on. Groups whose blocks have no key or another size
-    // are left out: vLLM reports the tokens of a sliding window's blocks without the hashes of those that it has
-    // dropped.
+    // Routing counts on blocks in device memory only. Groups with blocks that have no key or another size are skipped:
+    // vLLM reports the tokens of a sliding window's blocks without the hashes of dropped blocks.
     if (!isOnDevice(medium) || token_ids.length !== block_hashes.length * block_size) return;
     const group = group_idx ?? 0;
     if (!this.#meet(group, event.kv_cache_spec_sliding_window ?? 0, block_size)) return;
     const salt = saltOf(extra_keys?.[0]);
     let parent: number | undefined;
     if (parent_block_hash !== null) parent = this.#known.get(nameOf(parent_block_hash))?.key;
-    // Adapters and images are part of vLLM's hash and not of our keys.
+    // Adapters and images are part of vLLM's hash, but not of our keys.
     else if (lora_name == null && salt !== undefined) parent = rootKey(salt);
     const tokens = token_ids.map(Number);
     block_hashes.forEach((each, index) => {
@@ -119,7 +118,7 @@ export class VllmBlocks {
     if (this.#known.size > MAX_BLOCKS) throw new Error(`expected at most ${MAX_BLOCKS} cached blocks, got more`);
     let groups = 0;
     for (const held of known.copies.keys()) groups |= 1 << held;
-    // The key under which a removal will find the block: a hash that comes again with other tokens is damaged.
+    // Keep the key under which a removal will find the block. A hash that returns with other tokens is damaged.
     this.#blocks?.change(known.key, groups);
   }
 
@@ -129,8 +128,8 @@ export class VllmBlocks {
   }
 
   /**
-   * A group is known from its first block on; until then no block of a prompt counts as cached that it would have to
-   * hold.
+   * A group becomes known with its first block. Until then, no prompt's block that the group would have to hold counts
+   * as cached.
    * @returns false for blocks of another size than the first group's
    * @throws for a group that changes its window
    */
@@ -157,7 +156,7 @@ const isOnDevice = (medium: string | null | undefined): boolean => medium == nul
 const nameOf = (value: z.output<typeof hash>): string =>
   value instanceof Uint8Array ? Buffer.from(value).toString("hex") : String(value);
 
-/** The salt of a prompt's first block; undefined where the block depends on more than tokens and salt. */
+/** The salt of a prompt's first block; undefined if the block depends on more than tokens and salt. */
 function saltOf(keys: readonly unknown[] | null | undefined): string | undefined {
   if (keys == null || keys.length === 0) return "";
   return keys.length === 1 && typeof keys[0] === "string" ? keys[0] : undefined;

@@ -34,7 +34,7 @@ class StandInPublisher {
     void this.#answer();
   }
 
-  /** Forgets the oldest batches, as vLLM does beyond buffer_steps. */
+  /** Forgets the oldest batches, as vLLM does with more than buffer_steps batches. */
   forget(count: number): void {
     this.#numDropped += count;
   }
@@ -145,7 +145,7 @@ test("an engine that has stored nothing yet is followed all the same", async () 
     isFirstThere = true;
   });
   await until(() => publisher.numReplays === 1, "the question for earlier batches");
-  // What is published before the subscription has reached the publisher is lost.
+  // Batches published before the subscription reaches the publisher are lost.
   while (!isFirstThere) {
     await publisher.publish(1);
     await sleep(10);

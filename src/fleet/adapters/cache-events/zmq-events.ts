@@ -1,6 +1,6 @@
 /**
- * vLLM's cache events over ZeroMQ: a PUB socket, whose messages are [topic, number, batch], and a ROUTER socket that
- * sends the last ones again, from a number on (ZmqEventPublisher of vllm/distributed/kv_events.py).
+ * vLLM's cache events over ZeroMQ: a PUB socket with messages of [topic, number, batch], and a ROUTER socket that
+ * replays the last batches from a given number (ZmqEventPublisher of vllm/distributed/kv_events.py).
  */
 import { decode } from "@msgpack/msgpack";
 import { MillraceError } from "../../../core/errors.js";
@@ -9,21 +9,21 @@ import type { CacheEventSockets } from "../../upstream/upstream.js";
 import { expectBoundedMessage } from "./msgpack-bounds.js";
 import { VllmBlocks } from "./vllm-blocks.js";
 
-/** Time to the next batch that is sent again, and to the last. */
+/** Time limits for the next replayed batch, and for the last one. */
 const NEXT_REPLAY_MS = 10_000;
 const REPLAY_MS = 60_000;
-/** A batch has the blocks of one step. */
+/** A batch holds the blocks of one step. */
 const MAX_BATCH_BYTES = 4 * 2 ** 20;
 /**
- * Batches that wait to be read. vLLM sends its last 10,000 again (buffer_steps) and drops what finds no room, which is
- * then a gap.
+ * Batches in the receive queue. vLLM replays its last 10,000 (buffer_steps) and drops batches that the queue has no
+ * room for, which leaves a gap.
  */
 const MAX_WAITING = 4096;
 const MAX_REPLAYED = 16_384;
 
 /**
- * @yields the blocks after each batch; ends without any where the ZeroMQ client, an optional package, is not installed
- * @throws upstream_failed for a batch that cannot be read; other errors after a lost batch, which another attempt has
+ * @yields the blocks after each batch; ends without yielding if the ZeroMQ client, an optional package, is missing
+ * @throws upstream_failed for a malformed batch; other errors after a lost batch, which a new attempt replays
  */
 export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal): AsyncGenerator<CachedBlocks> {
   const zmq = await import("zeromq").catch(() => undefined);
@@ -38,13 +38,13 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
   signal.addEventListener("abort", close, { once: true });
   try {
     subscriber.connect(sockets.events);
-    // Before the replay: messages published meanwhile wait in the socket, and those sent twice are left out by their
+    // Subscribe before the replay: later messages wait in the socket, and batches that come twice are skipped by
     // number.
     subscriber.subscribe("");
     replay.connect(sockets.replay);
     const blocks = new VllmBlocks();
-    // The replay may begin with a late batch. Blocks stored before it stay unknown, and so do blocks that follow those:
-    // routing then counts too few.
+    // The replay may begin with a late batch. Blocks stored before it stay unknown, as do all blocks after them in a
+    // prompt: routing then counts too few.
     let next: number | undefined;
     const take = (number: bigint | undefined, payload: Buffer | undefined): boolean => {
       if (number === undefined || payload === undefined || Number(number) < (next ?? 0)) return false;
@@ -57,7 +57,7 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
     const deadlineMs = performance.now() + REPLAY_MS;
     await replay.send([Buffer.alloc(0), Buffer.alloc(8)]);
     for await (const frames of replay) {
-      // The frames: an empty one, the topic before a batch that is sent again, its number, and the batch.
+      // The frames: an empty one, the topic before a replayed batch, its number, and the batch.
       const [payload, number] = [frames.at(-1), numberIn(frames.at(-2))];
       if (number === undefined || number < 0n) break;
       take(number, payload);

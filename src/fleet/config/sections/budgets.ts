@@ -1,6 +1,6 @@
 /**
- * Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which says where they
- * are counted.
+ * Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which names the store
+ * that counts them.
  */
 import { z } from "zod";
 import { integer, secret, section, text, timeLimit } from "../../../core/config-values.js";
@@ -18,7 +18,7 @@ const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 const MAX_COUNT = 1_000_000_000;
 const MAX_TOKENS = 1_000_000_000_000_000;
 
-/** Dollars as nano-dollars. A number is read as it is written: 0.15 is exactly 0.15. */
+/** Dollars as nano-dollars. A number is read from its written digits: 0.15 is exactly 0.15. */
 const amount = () =>
   z
     .union([z.string().regex(DOLLARS), z.number().min(0)])
@@ -115,7 +115,7 @@ function budgetsOf(unit: BudgetUnit, hards: ByWindow = {}, softs: ByWindow = {})
   });
 }
 
-/** The organisation of a team, from its name. "": it has none. */
+/** The organisation in a team's name; "": the team has none. */
 export function orgOfTeam(team: string): string {
   const slash = team.indexOf("/");
   return slash < 0 ? "" : team.slice(0, slash);
@@ -138,8 +138,8 @@ type Scoped<Config extends LimitedKeys> = Omit<Config, "apiKeys"> & {
 };
 
 /**
- * The file with the limits of each key, from its organisation's to its own. A key is named like its tenant; of several,
- * all but the first are numbered.
+ * The configuration with the limits of each key, from its organisation's to its own. A key is named after its tenant;
+ * a tenant's further keys get numbers.
  */
 export function withKeyScopes<Config extends LimitedKeys>(config: Config): Scoped<Config> {
   const { orgs, teams } = config;

@@ -1,4 +1,4 @@
-/** Keys of `cache`, of the fleet and of a model, and of `idempotency`. */
+/** Keys of `cache`, for the fleet and for a model, and of `idempotency`. */
 import { z } from "zod";
 import { byteSize, duration, secret, section, text, timeLimit } from "../../../core/config-values.js";
 
@@ -92,7 +92,7 @@ export const idempotency = () =>
 
 type ModelCache = z.output<ReturnType<typeof modelCache>>;
 
-/** Both sections together, with the defaults of what neither says. */
+/** The model's settings, then the fleet's, then the defaults. */
 export function cacheOf(fleet: ModelCache, model: ModelCache) {
   const own = <K extends keyof NonNullable<ModelCache>>(key: K) => model?.[key] ?? fleet?.[key];
   return {

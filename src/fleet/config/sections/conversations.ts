@@ -1,4 +1,4 @@
-/** Keys of the conversations that clients of the app have kept here: `conversations`. */
+/** Keys of the conversations that the gateway stores for clients of the app: `conversations`. */
 import { byteSize, integer, section } from "../../../core/config-values.js";
 
 export const conversations = () =>

@@ -1,4 +1,4 @@
-/** Keys of the configuration that look at requests and answers: `hooks`. */
+/** Keys for the inspection of requests and answers: `hooks`. */
 import { z } from "zod";
 import { byteSize, integer, parsed, secret, section, text, timeLimit } from "../../../core/config-values.js";
 import { ACTIONS } from "../../../gateway/hooks/guard.js";

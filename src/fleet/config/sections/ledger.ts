@@ -1,4 +1,4 @@
-/** Keys of the record of every request and its cost, and of the alerts on it: `ledger` and `alerts`. */
+/** Keys of the ledger, which records each request and its cost, and of its alerts: `ledger` and `alerts`. */
 import { z } from "zod";
 import { duration, integer, secret, section } from "../../../core/config-values.js";
 import { WEBHOOK_FORMATS } from "../../../gateway/alerts/webhook.js";
@@ -15,7 +15,7 @@ const address = (environment: NodeJS.ProcessEnv) =>
 
 const format = () => z.enum(WEBHOOK_FORMATS);
 
-/** One, or several with keys of their own. */
+/** One webhook, or several with their own keys. */
 const webhooks = (environment: NodeJS.ProcessEnv) => {
   const target = section({
     url: address(environment).describe("its URL, or env:NAME"),

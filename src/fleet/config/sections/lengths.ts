@@ -1,4 +1,4 @@
-/** The key `max-tokens` of models and routes: how long answers may get. */
+/** The key `max-tokens` of models and routes: the limit of answers' lengths. */
 import { z } from "zod";
 import { integer, section } from "../../../core/config-values.js";
 

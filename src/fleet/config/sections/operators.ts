@@ -1,9 +1,9 @@
-/** Keys of the configuration that say who may see and change the gateway itself: `admin-key` and `operators`. */
+/** Keys that list the people who may see and change the gateway itself: `admin-key` and `operators`. */
 import { z } from "zod";
 import { type Secret, secret, section, text } from "../../../core/config-values.js";
 import { ADMIN_NAME, ROLES, type Who } from "../../../core/sign-in/roles.js";
 
-/** Somebody who may use /admin. */
+/** A person who may use /admin. */
 export interface Operator extends Who {
   readonly key: Secret;
 }
@@ -32,7 +32,7 @@ export const operatorKeys = (environment: NodeJS.ProcessEnv) => ({
     .describe("people who see or run the gateway, each with a key and a role of their own"),
 });
 
-/** All who may use /admin, the holder of the `admin-key` first. */
+/** All operators, the holder of the `admin-key` first. */
 export function operatorsOf(config: {
   readonly adminKey?: Secret | undefined;
   readonly operators: readonly Operator[];

@@ -1,11 +1,13 @@
-/** Keys of what tokens and hardware cost: `prices`, `hardware-price`, `batch-price-share`, and `price` of a model. */
+/**
+ * Keys for the cost of tokens and hardware: `prices`, `hardware-price`, `batch-price-share`, and `price` of a model.
+ */
 import { z } from "zod";
 import { parsed, section, text } from "../../../core/config-values.js";
 import { decimalText, parseDollars } from "../../../gateway/money.js";
 
 const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 
-/** Dollars, as nano-dollars. Numbers are read as they are written: 0.15 is exactly 0.15. */
+/** Dollars as nano-dollars. A number is read from its written digits: 0.15 is exactly 0.15. */
 export const dollars = () =>
   z
     .union([z.string().regex(DOLLARS), z.number().min(0)])
@@ -17,7 +19,7 @@ export const dollars = () =>
       return z.NEVER;
     });
 
-/** Dollars for an hour, as nano-dollars. */
+/** Dollars per hour, as nano-dollars. */
 const hourly = () =>
   parsed("dollars for an hour", ["1.20/h"], /^\d{1,9}(\.\d{1,9})?\/h$/, (written) =>
     parseDollars(written.slice(0, -2)),

@@ -1,8 +1,8 @@
-/** Keys of servers to attach to, and of the paid APIs among them. */
+/** Keys for attaching to servers, including the paid APIs. */
 import { z } from "zod";
 import { integer, parsed, secret, section, text } from "../../../core/config-values.js";
 
-/** The address of a server. A path is the place of its API, which stands for /v1. */
+/** The address of a server. Its path is that of the API, in place of /v1. */
 const serverUrl = () =>
   parsed(
     "the URL of a server, without user and query",

@@ -1,4 +1,4 @@
-/** Keys of the quality of production traffic: `quality`. */
+/** Keys for the quality of production traffic: `quality`. */
 import { z } from "zod";
 import { integer, parsed, section, text } from "../../../core/config-values.js";
 import { parseByteSize } from "../../../core/quantities.js";

@@ -1,4 +1,4 @@
-/** Keys of `autoscale.schedule`: bounds of instances by the clock. */
+/** Keys of `autoscale.schedule`: bounds on the number of instances by time of day. */
 import { z } from "zod";
 import { integer, parsed, section } from "../../../core/config-values.js";
 

@@ -1,4 +1,4 @@
-/** Keys of the configuration that let operators sign in at an identity provider: `sign-in`. */
+/** Keys for operators who sign in at an identity provider: `sign-in`. */
 import { z } from "zod";
 import { secret, section, text } from "../../../core/config-values.js";
 import { safeUrl } from "./tenants.js";

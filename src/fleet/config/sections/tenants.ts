@@ -1,4 +1,4 @@
-/** Keys of the configuration that say whose requests are taken: `managed-keys` and `oidc`. */
+/** Keys for the tenants whose requests the gateway accepts: `managed-keys` and `oidc`. */
 import { z } from "zod";
 import { duration, parsed, section, text } from "../../../core/config-values.js";
 import { isSafeUrl } from "../../../gateway/tenants/oidc.js";
